@@ -1,0 +1,1 @@
+"""Xoff: a laboratory for lossless AI fabrics."""

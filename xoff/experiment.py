@@ -1,0 +1,166 @@
+"""An experiment: everything a run is made of, as one YAML file or the options of `xoff run`.
+
+Rates and times are in fabric units (100 Gb/s, microseconds); the time scale turns them into wall time.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from xoff.errors import XoffError
+from xoff.units import parse_rate, parse_time
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "load_balancing": ("ecmp", "spray", "adaptive"),
+    "telemetry": ("off", "host", "edge"),
+    "switch": ("auto", "native", "bmv2"),
+    "clock": ("mininet", "virtual"),
+}
+
+
+def _option(default: Any, help: str) -> Any:
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata={"help": help})
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run. Every field is an option of `xoff run` and a key of an experiment file."""
+
+    name: str = _option("run", "name of the run; its folder is runs/<time>-<name>")
+    topology: str | dict[str, Any] = _option(
+        "fattree:k=4",
+        "fattree:k=4 | dragonflyplus:groups=3 | torus:dims=4x4 | ring:n=3 | an HPCC topology.txt (see xoff topo)",
+    )
+    workload: str | dict[str, Any] = _option(
+        "allreduce:bytes=4MiB",
+        "allreduce | reducescatter | allgather | alltoall | broadcast | incast | permutation, or flow.txt",
+    )
+    load_balancing: str = _option("ecmp", "how a switch picks among equal ports: ecmp, spray or adaptive")
+    ecn: bool = _option(True, "mark ECN by RED on the egress queue")
+    pfc: bool = _option(True, "pause the lossless class with 802.1Qbb frames instead of dropping")
+    telemetry: str = _option(
+        "off", "INT-MD 2.1: off, host (NICs add and strip it), edge (first and last switch do)"
+    )
+    congestion_control: str = _option("dcqcn", "dcqcn[:preset=paper] | hpcc | none")
+    rate: str = _option("100Gbps", "rate of every link of a generated topology, in fabric units")
+    delay: str = _option("1us", "propagation delay of every link, in fabric units")
+    time_scale: float = _option(
+        10_000.0, "wall seconds per fabric second (100 Gb/s at 10000 runs at 10 Mb/s)"
+    )
+    mtu: int = _option(1024, "RoCE path MTU: payload bytes per packet (256, 512, 1024, 2048, 4096)")
+    seed: int = _option(1, "seed of every random choice: hashes, UDP source ports, permutations")
+    switch: str = _option("auto", "which switch runs the P4 program: auto, native or bmv2")
+    controller: str = _option(
+        "builtin", "builtin, none, or a Python file with `async def main(plan, devices, emit)`"
+    )
+    clock: str = _option(
+        "mininet", "mininet (real packets, wall time, root) or virtual (simulated time, no root)"
+    )
+    program: str = _option("", "P4 program of every switch (default: the fabric's own)")
+    classes: dict[str, Any] = _option({}, "overrides per traffic class, e.g. {3: {xoff_bytes: 40000}}")
+    overrides: dict[str, Any] = _option({}, "routes to replace: {switch: {prefix or host: [next node, …]}}")
+    receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
+    sample: str = _option(
+        "100ms", "how often queues, ports and flows are sampled, in wall time (virtual: fabric time)"
+    )
+    stop_after: str = _option(
+        "", "stop the senders after this wall time (virtual: fabric time) and keep the fabric"
+    )
+    time_limit: str = _option("300s", "give up after this much wall time (virtual: fabric time)")
+    pcap: bool = _option(False, "capture every host's frames to <run>/pcap/<host>.pcap")
+
+    def __post_init__(self) -> None:
+        for key, accepted in CHOICES.items():
+            value = getattr(self, key)
+            if value not in accepted:
+                raise XoffError(f"{key}: {value!r} is not one of {', '.join(accepted)}.")
+        if self.mtu not in (256, 512, 1024, 2048, 4096):
+            raise XoffError(f"mtu: {self.mtu!r} is not a RoCE path MTU; it is 256, 512, 1024, 2048 or 4096.")
+        if not self.time_scale > 0:
+            raise XoffError(f"time_scale: {self.time_scale!r} must be above zero.")
+        parse_rate(self.rate)
+        for key in ("delay", "sample", "time_limit"):
+            if parse_time(getattr(self, key)) < 0:
+                raise XoffError(f"{key}: a duration cannot be negative.")
+        if self.stop_after:
+            parse_time(self.stop_after)
+
+    @property
+    def scale(self) -> float:
+        """Wall (or simulated) seconds per fabric second on the chosen clock."""
+        return 1.0 if self.clock == "virtual" else self.time_scale
+
+    def with_options(self, **options: Any) -> Experiment:
+        """A copy with every option that is not None replaced."""
+        return replace(self, **{key: value for key, value in options.items() if value is not None})
+
+    def to_yaml(self) -> str:
+        """The experiment file that `load` reads back."""
+        return yaml.safe_dump({f.name: getattr(self, f.name) for f in fields(self)}, sort_keys=False)
+
+
+def _checked(name: str, value: Any, default: Any, where: str) -> Any:
+    """`value` as the type that the field `name` has, or an error naming the key."""
+    if name in ("topology", "workload"):
+        if not isinstance(value, (str, dict)):
+            raise XoffError(f"{where}: {name} must be text or a mapping, not {value!r}.")
+        return value
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise XoffError(f"{where}: {name} must be true or false, not {value!r}.")
+        return value
+    if isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(default, str) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if value is False and name == "telemetry":
+        return "off"  # YAML reads a bare `off` as false
+    if not isinstance(value, type(default)) or isinstance(value, bool):
+        raise XoffError(f"{where}: {name} must be of type {type(default).__name__}, not {value!r}.")
+    return value
+
+
+def from_mapping(data: Any, where: str) -> Experiment:
+    """The experiment of a parsed YAML mapping; XoffError names a wrong key or value."""
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise XoffError(f"{where}: an experiment is a mapping of options, not {type(data).__name__}.")
+    defaults = {f.name: getattr(Experiment(), f.name) for f in fields(Experiment)}
+    checked = {}
+    for key, value in data.items():
+        if key not in defaults:
+            near = difflib.get_close_matches(str(key), defaults, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(defaults)}."
+            raise XoffError(f"{where}: unknown key {key!r}; {hint}")
+        checked[key] = _checked(key, value, defaults[key], where)
+    try:
+        return Experiment(**checked)
+    except XoffError as error:
+        raise XoffError(f"{where}: {error}") from None
+
+
+def load(path: Path) -> Experiment:
+    """Read an experiment file; XoffError says what is wrong and where."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise XoffError(f"{path}: cannot read the experiment file ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise XoffError(f"{path}: not a text file; an experiment file is YAML.") from None
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise XoffError(f"{where}: not valid YAML: {getattr(error, 'problem', error)}.") from None
+    except (RecursionError, ValueError) as error:
+        raise XoffError(f"{path}: not valid YAML: {error}.") from None
+    return from_mapping(data, str(path))
