@@ -1,0 +1,1 @@
+"""Reports: pictures, pages and HPCC's text files, all from a run folder's records."""

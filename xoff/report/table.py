@@ -1,0 +1,92 @@
+"""The summary as words and numbers for people: a row per figure, with its unit."""
+
+from __future__ import annotations
+
+from xoff.metrics import Summary
+from xoff.units import format_bytes, format_time
+
+Rows = list[tuple[str, str]]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def headline(summary: Summary) -> Rows:
+    """The few figures that say how a run went."""
+    result: Rows = []
+    collective = summary["collective"]
+    if collective and collective["completion_seconds"] is not None:
+        result += [
+            ("completion", format_time(collective["completion_seconds"] * 1e9)),
+            ("busbw", f"{collective['busbw_GBps']:.2f} GB/s"),
+            ("share of ideal", _percent(collective["share_of_ideal"])),
+        ]
+    return [
+        *result,
+        ("ECN marks", f"{summary['ecn_marked_packets']:,}"),
+        ("pauses", f"{summary['pauses']:,}"),
+        ("drops", f"{summary['drops_total']:,}"),
+    ]
+
+
+def rows(summary: Summary) -> Rows:
+    """Every figure, in the order in which a person asks for them."""
+    result: Rows = []
+    collective = summary["collective"]
+    if collective:
+        result += [
+            (
+                "collective",
+                f"{collective['op']}, {collective['ranks']} ranks, {format_bytes(collective['bytes'])}",
+            ),
+        ]
+        if collective["completion_seconds"] is None:
+            result.append(("completion time", "not finished"))
+        else:
+            result += [
+                (
+                    "completion time",
+                    f"{format_time(collective['completion_seconds'] * 1e9)} in the fabric"
+                    f" ({collective['completion_wall_seconds']:.2f} s on the wall)",
+                ),
+                ("algbw", f"{collective['algbw_GBps']:.3f} GB/s"),
+                ("busbw", f"{collective['busbw_GBps']:.3f} GB/s"),
+                (
+                    "share of ideal",
+                    f"{_percent(collective['share_of_ideal'])}"
+                    f" (headers leave {_percent(collective['payload_ceiling'])})",
+                ),
+            ]
+    if "fct_seconds" in summary:
+        fct = summary["fct_seconds"]
+        result.append(
+            (
+                "message completion",
+                f"p50 {format_time(fct['p50'] * 1e9)}, p99 {format_time(fct['p99'] * 1e9)},"
+                f" max {format_time(fct['max'] * 1e9)}",
+            )
+        )
+    drops = ", ".join(f"{reason} {count}" for reason, count in summary["drops"].items()) or "none"
+    spread = summary["path_spread"]
+    result += [
+        ("ECN-marked packets", f"{summary['ecn_marked_packets']:,}"),
+        ("CNPs sent / received", f"{summary['cnps_sent']:,} / {summary['cnps_received']:,}"),
+        ("PFC XOFF sent / received", f"{summary['pfc_xoff_sent']:,} / {summary['pfc_xoff_received']:,}"),
+        ("PFC XON sent / received", f"{summary['pfc_xon_sent']:,} / {summary['pfc_xon_received']:,}"),
+        (
+            "time paused, all queues",
+            f"{format_time(summary['paused_seconds'] * 1e9)} in {summary['pauses']:,} pauses",
+        ),
+        ("drops", drops),
+        ("drops in lossless classes", f"{summary['drops_lossless']:,}"),
+        ("retransmissions", f"{summary['retransmissions']:,}"),
+        ("path spread (max / mean)", "-" if spread is None else f"{spread:.2f}"),
+        ("deepest queue", format_bytes(summary["queue_peak_bytes"])),
+    ]
+    wall = summary.get("wall_seconds") or {}
+    if wall:
+        result.append(("wall time", ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in wall.items())))
+    if summary.get("peak_rss_bytes"):
+        result.append(("peak memory", format_bytes(summary["peak_rss_bytes"])))
+    return result
