@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -97,7 +98,7 @@ def _rates(samples: Iterable[tuple[int, int]]) -> tuple[list[float], list[float]
     """(middle of the interval in s, bit/s) from cumulative (t, bytes)."""
     times, rates = [], []
     ordered = sorted(samples)
-    for (t0, b0), (t1, b1) in zip(ordered, ordered[1:], strict=False):
+    for (t0, b0), (t1, b1) in itertools.pairwise(ordered):
         if t1 > t0:
             times.append((t0 + t1) / 2e9)
             rates.append((b1 - b0) * 8e9 / (t1 - t0))
@@ -153,10 +154,10 @@ def positions(data: RunData) -> dict[str, tuple[float, float]]:
     for host in data.plan.hosts:
         attached[host.switch].append(host.name)
     width = 0.8 / max(len(data.plan.hosts), 1)
-    for switch, hosts in attached.items():
-        x, y = places[switch]
-        for i, host in enumerate(hosts):
-            places[host] = (x + (i - (len(hosts) - 1) / 2) * width, y - 0.14)
+    for switch_name, names in attached.items():
+        x, y = places[switch_name]
+        for i, name in enumerate(names):
+            places[name] = (x + (i - (len(names) - 1) / 2) * width, y - 0.14)
     return places
 
 
@@ -204,9 +205,9 @@ def fabric_picture(data: RunData) -> str:
         axes.scatter([x], [y], s=60 if is_host else 260, marker="o" if is_host else "s", color="white",
                      edgecolors="black", zorder=3)  # fmt: skip
         axes.annotate(name, (x, y), ha="center", va="center", fontsize=5 if is_host else 6, zorder=4)
-    for node, port, _ in cycle_at(data, data.end):
+    for node, out_port, _ in cycle_at(data, data.end):
         axes.annotate(
-            "", places[_peer(data, node, port)], places[node],
+            "", places[_peer(data, node, out_port)], places[node],
             arrowprops={"arrowstyle": "-|>", "color": "red", "lw": 2.5, "shrinkA": 9, "shrinkB": 9}, zorder=5,
         )  # fmt: skip
     axes.set_axis_off()
