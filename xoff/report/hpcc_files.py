@@ -40,10 +40,11 @@ def standalone_fct_ns(plan: FabricPlan, src: str, dst: str, size: int) -> int:
     path = nx.shortest_path(graph, src, dst)
     links = [graph.edges[a, b] for a, b in itertools.pairwise(path)]
     packet = wire_bytes(min(size, plan.mtu) + ROCE_HEADER_BYTES)
-    base_rtt = sum(2 * link["delay"] + packet * 8e9 / link["rate"] for link in links)
+    base_rtt: float = sum(2 * link["delay"] + packet * 8e9 / link["rate"] for link in links)
     packets = max(1, -(-size // plan.mtu))
     total = size + packets * (wire_bytes(plan.mtu + ROCE_HEADER_BYTES) - plan.mtu)
-    return round(base_rtt + total * 8e9 / min(link["rate"] for link in links))
+    slowest: int = min(link["rate"] for link in links)
+    return round(base_rtt + total * 8e9 / slowest)
 
 
 def write_hpcc_files(data: RunData) -> list[Path]:
