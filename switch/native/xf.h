@@ -1,0 +1,203 @@
+/* The engine's ABI: what a packet loop in C and the Python binding call.
+ *
+ * An engine is one switch: a loaded program, its tables and state, its ports and queues. It owns no socket, thread or
+ * clock. Times are nanoseconds of the driver's clock; a time earlier than one already seen counts as the latest seen.
+ * Every function locks the engine's own mutex, so the packet loop and control threads may call at any time, and
+ * engines never wait for each other. Functions that return int give a negative XF_E* on failure. */
+#ifndef XF_H
+#define XF_H
+
+#include "libc.h"
+
+#define XF_ABI 1
+#define XF_NEVER UINT64_MAX /* no deadline */
+#define XF_MAX_PORTS 512
+#define XF_MAX_FRAME 16384 /* longest frame taken, bytes; longer ones are dropped and counted */
+#define XF_CLASSES 8
+
+enum xf_error {
+    XF_EINVAL = -1,  /* an argument out of range */
+    XF_ENOENT = -2,  /* no such object */
+    XF_EEXIST = -3,  /* it exists already */
+    XF_EFULL = -4,   /* no room for one more */
+    XF_ECONST = -5,  /* constant in the program */
+    XF_ENOMEM = -6,  /* out of memory */
+    XF_EINUSE = -7,  /* others still refer to it */
+    XF_EABI = -8,    /* compiled for another version of the engine */
+};
+
+/* Why a frame was discarded. Counted per engine and, where a port is known, per port. */
+enum xf_drop {
+    XF_DROP_INGRESS,       /* the program dropped it in ingress */
+    XF_DROP_EGRESS,        /* the program dropped it in egress */
+    XF_DROP_QUEUE_BYTES,   /* the queue's byte limit */
+    XF_DROP_QUEUE_PACKETS, /* the queue's packet limit */
+    XF_DROP_PRIORITY,      /* priority is not below the number of queues */
+    XF_DROP_NO_PORT,       /* sent to a port that does not exist */
+    XF_DROP_PORT_DOWN,     /* received on or sent to a port that is down */
+    XF_DROP_RX_NO_PORT,    /* received on a port that does not exist */
+    XF_DROP_OVERSIZE,      /* longer than XF_MAX_FRAME, on arrival or after the deparser */
+    XF_DROP_NO_MULTICAST,  /* multicast group without replicas or not configured */
+    XF_DROP_NO_CLONE,      /* clone session not configured (the original goes on) */
+    XF_DROP_LOOP,          /* resubmitted, recirculated or cloned too often at one instant */
+    XF_DROP_CPU_QUEUE,     /* nobody took the frames for the CPU port */
+    XF_DROP_NO_MEMORY,     /* out of memory */
+    XF_DROP_NO_PROGRAM,    /* no program is loaded */
+    XF_DROP_SWAP,          /* queued when another program was loaded */
+    XF_DROP_REASONS
+};
+
+/* What waits for a control thread (xf_pending). */
+enum xf_pending_bits {
+    XF_PENDING_CPU = 1,
+    XF_PENDING_DIGEST = 2,
+    XF_PENDING_PAUSE = 4,
+    XF_PENDING_IDLE = 8,
+    XF_PENDING_LOG = 16,
+};
+
+typedef struct xf_engine xf_engine;
+struct xf_program;
+
+typedef struct xf_frame {
+    const uint8_t *data;
+    uint64_t time; /* ns: when its last bit reached the far end */
+    uint32_t length;
+    uint32_t port;
+} xf_frame;
+
+unsigned xf_abi(void);
+xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uint64_t timestamp_hz,
+                  uint32_t priority_queues, uint64_t seed);
+void xf_free(xf_engine *e);
+/* Replaces the program and all its state (tables, registers, counters); ports, queue limits, multicast groups and
+ * clone sessions stay. Queued packets are dropped and counted. NULL unloads. `program` must outlive its use. */
+int xf_load(xf_engine *e, const struct xf_program *program);
+
+/* ---- the packet path ---- */
+/* The frame's last bit arrived on `port` at `now`. The bytes are copied. */
+int xf_rx(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t length, uint64_t now);
+/* The same for `count` frames (each with its port and length; time is ignored) under one lock. */
+int xf_rx_burst(xf_engine *e, const xf_frame *frames, uint32_t count, uint64_t now);
+/* Writes up to `room` frames that have reached the far end by `now`, in time order; returns how many. The bytes stay
+ * valid until the next xf_poll on this engine. Call again while it returns `room`. */
+int xf_poll(xf_engine *e, uint64_t now, xf_frame *out, uint32_t room);
+/* When to poll next (ns), XF_NEVER when nothing is pending. */
+uint64_t xf_deadline(xf_engine *e);
+/* XF_PENDING_* bits; takes no lock, may lag by one call. */
+uint32_t xf_pending(xf_engine *e);
+/* Frames sent to the CPU port, oldest first; valid until the next xf_cpu_take on this engine. */
+int xf_cpu_take(xf_engine *e, xf_frame *out, uint32_t room);
+
+/* ---- ports and queues ---- */
+int xf_port_add(xf_engine *e, uint32_t port, uint64_t rate_bps, uint64_t delay_ns); /* rate 0: unlimited */
+int xf_port_remove(xf_engine *e, uint32_t port);
+int xf_port_rate(xf_engine *e, uint32_t port, uint64_t rate_bps);
+int xf_port_delay(xf_engine *e, uint32_t port, uint64_t delay_ns);
+int xf_port_up(xf_engine *e, uint32_t port, int up);
+/* port -1: every port, also later ones; class -1: every class. */
+int xf_queue_limit(xf_engine *e, int port, int cls, uint64_t bytes, uint64_t packets);
+
+typedef struct xf_queue_stats {
+    uint64_t bytes, packets;                     /* in the queue now */
+    uint64_t watermark_bytes, watermark_packets; /* highest since xf_watermark_reset */
+    uint64_t in_bytes, in_packets;               /* admitted so far */
+    uint64_t paused_until;                       /* ns, 0 = not paused */
+    uint64_t paused_ns;                          /* time spent paused so far */
+    uint64_t drop_packets[2], drop_bytes[2];     /* by byte limit, by packet limit */
+} xf_queue_stats;
+typedef struct xf_port_stats {
+    uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
+    uint64_t rate_bps, delay_ns;
+    uint64_t drop_packets[XF_DROP_REASONS];
+    uint64_t drop_bytes[XF_DROP_REASONS];
+    uint32_t up, exists;
+} xf_port_stats;
+int xf_queue_read(xf_engine *e, uint32_t port, uint32_t cls, xf_queue_stats *out);
+int xf_port_read(xf_engine *e, uint32_t port, xf_port_stats *out);
+int xf_watermark_reset(xf_engine *e, uint32_t port);
+/* Engine totals by reason: packets[XF_DROP_REASONS], bytes[XF_DROP_REASONS]. */
+void xf_drops_read(xf_engine *e, uint64_t *packets, uint64_t *bytes);
+const char *xf_drop_name(uint32_t reason);
+void xf_time(xf_engine *e, uint64_t *now);
+
+typedef struct xf_pause_event {
+    uint64_t time, until; /* ns; until 0 = resumed */
+    uint32_t port, cls;
+} xf_pause_event;
+int xf_pause_take(xf_engine *e, xf_pause_event *out, uint32_t room, uint64_t *lost);
+
+/* ---- tables: keys and arguments are 64-bit words laid out by the binding ---- */
+int xf_table_add(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
+                 uint32_t rank, uint32_t action, const uint64_t *args, uint32_t *handle);
+/* Refers to an action profile member (group = 0) or group (group = 1). */
+int xf_table_add_indirect(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                          const uint64_t *ranges, uint32_t rank, int group, uint32_t id, uint32_t *handle);
+int xf_table_modify(xf_engine *e, uint32_t table, uint32_t handle, uint32_t action, const uint64_t *args);
+int xf_table_modify_indirect(xf_engine *e, uint32_t table, uint32_t handle, int group, uint32_t id);
+int xf_table_delete(xf_engine *e, uint32_t table, uint32_t handle);
+int xf_table_clear(xf_engine *e, uint32_t table);
+int xf_table_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args);
+int xf_table_default_indirect(xf_engine *e, uint32_t table, int group, uint32_t id);
+int xf_table_default_reset(xf_engine *e, uint32_t table);
+int xf_table_count(xf_engine *e, uint32_t table);
+int xf_entry_counter(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *packets, uint64_t *bytes);
+int xf_entry_counter_set(xf_engine *e, uint32_t table, uint32_t handle, uint64_t packets, uint64_t bytes);
+int xf_entry_meter_set(xf_engine *e, uint32_t table, uint32_t handle, const uint64_t *rates_bursts, uint32_t count);
+int xf_entry_timeout(xf_engine *e, uint32_t table, uint32_t handle, uint64_t timeout_ns);
+int xf_entry_idle(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *idle_ns);
+typedef struct xf_table_stats {
+    uint64_t hits, misses, entries;
+} xf_table_stats;
+int xf_table_stats_read(xf_engine *e, uint32_t table, xf_table_stats *out);
+typedef struct xf_idle_event {
+    uint64_t time;
+    uint32_t table, handle;
+} xf_idle_event;
+int xf_idle_take(xf_engine *e, xf_idle_event *out, uint32_t room);
+
+/* ---- action profiles; the caller chooses ids ---- */
+int xf_member_add(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args);
+int xf_member_modify(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args);
+int xf_member_delete(xf_engine *e, uint32_t profile, uint32_t id);
+int xf_group_add(xf_engine *e, uint32_t profile, uint32_t id);
+/* The group's members, each `weight` times and only while active. */
+int xf_group_set(xf_engine *e, uint32_t profile, uint32_t id, const uint32_t *members, const uint32_t *weights,
+                 const uint8_t *active, uint32_t count);
+int xf_group_delete(xf_engine *e, uint32_t profile, uint32_t id);
+
+/* ---- stateful objects, by index in the program ---- */
+int xf_counter_read(xf_engine *e, uint32_t counter, uint32_t first, uint32_t count, uint64_t *packets_bytes);
+int xf_counter_write(xf_engine *e, uint32_t counter, uint32_t index, uint64_t packets, uint64_t bytes);
+int xf_register_read(xf_engine *e, uint32_t reg, uint32_t first, uint32_t count, uint64_t *words);
+int xf_register_write(xf_engine *e, uint32_t reg, uint32_t index, const uint64_t *words);
+int xf_register_reset(xf_engine *e, uint32_t reg);
+/* rates_bursts: committed rate and burst, peak rate and burst; units (bytes or packets) per second, and units.
+ * count 0 unsets the meter: every packet is green. */
+int xf_meter_set(xf_engine *e, uint32_t meter, uint32_t index, const uint64_t *rates_bursts, uint32_t count);
+
+/* ---- replication ---- */
+int xf_multicast_set(xf_engine *e, uint32_t group, const uint32_t *port_rid_pairs, uint32_t count);
+int xf_multicast_delete(xf_engine *e, uint32_t group);
+/* Copies go to `count` (port, rid) replicas; rid UINT32_MAX leaves egress_rid alone. group != 0 adds the replicas of
+ * that multicast group. truncate 0 keeps the whole packet. */
+int xf_clone_set(xf_engine *e, uint32_t session, const uint32_t *port_rid_pairs, uint32_t count, uint32_t group,
+                 uint32_t truncate);
+int xf_clone_delete(xf_engine *e, uint32_t session);
+
+/* ---- parser value sets: `words` 64-bit words per value, right-aligned limbs, least significant first ---- */
+int xf_value_set_add(xf_engine *e, uint32_t set, const uint64_t *value, const uint64_t *mask);
+int xf_value_set_clear(xf_engine *e, uint32_t set);
+
+/* ---- reports ---- */
+/* The oldest digest: its list id and 64-bit words; returns the number of words, XF_ENOENT when there is none. */
+int xf_digest_take(xf_engine *e, uint32_t *list, uint64_t *words, uint32_t room, uint64_t *time);
+/* The oldest log_msg or failed assert: its message number and arguments; as xf_digest_take. */
+int xf_log_take(xf_engine *e, uint32_t *message, uint64_t *words, uint32_t room, uint64_t *time);
+/* Failed assert and assume statements so far; extern accesses out of bounds so far; digests, log messages lost. */
+typedef struct xf_faults {
+    uint64_t asserts, out_of_bounds, digests_lost, logs_lost, parser_errors, checksum_errors, parser_loops;
+} xf_faults;
+void xf_faults_read(xf_engine *e, xf_faults *out);
+
+#endif
