@@ -38,10 +38,7 @@ def parse_time(value: Quantity) -> int:
 
 def format_bytes(count: float) -> str:
     """`4.0 MiB`."""
-    if abs(count) < 1024:
-        return f"{count:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        count /= 1024
-        if abs(count) < 1024:
-            break
-    return f"{count:.1f} {unit}"
+    for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if abs(count) >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f} B"
