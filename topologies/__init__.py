@@ -1,0 +1,1 @@
+"""Fabrics as graphs: shapes, addresses, routes, deadlock check, and their Mininet build."""
