@@ -9,6 +9,9 @@ CPU_PORT = 510
 TIMER_PORT = 509
 """A port that leads nowhere. Its paced queue gives the P4 program a clock: a resident packet sent there
 comes back by recirculation once per `1 / timer_hz`."""
+LOOP_PORT = 508
+"""A port that every device has, without interface, rate or delay: the P4 program sends there what must pass
+through ingress once more (copies lose their priority in v1model; ingress gives it back)."""
 DROP_PORT = 511
 PRIORITY_QUEUES = 8
 
