@@ -395,6 +395,10 @@ class State:
     pos: int = -1
 
 
+REJECT = State("reject")
+"""Transition target: the parser stops with an error."""
+
+
 # --------------------------------------------------------------------------- tables
 
 
