@@ -73,7 +73,8 @@ ECN_PRESETS = {
     "off": EcnPreset(0, 0, 0.0, 1, scaled=False),
 }
 """`lab`: the shape of `hpcc`'s curve at a tenth of its size at 100 Gb/s, so that messages of a few hundred kilobytes,
-which a laptop moves in seconds, already meet marking and pausing. `hpcc` and `dctcp`: HPCC `run.py`; `dcqcn-paper`: SIGCOMM 2015; `sonic`: AZURE_LOSSLESS WRED profile."""
+which a laptop moves in seconds, already meet marking and pausing. `hpcc` and `dctcp`: HPCC `run.py`;
+`dcqcn-paper`: SIGCOMM 2015; `sonic`: AZURE_LOSSLESS WRED profile."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from xoff.actions import parse_actions
 from xoff.errors import XoffError
 from xoff.units import parse_rate, parse_time
 
@@ -24,8 +25,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def _option(default: Any, help: str) -> Any:
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata={"help": help})
+    if isinstance(default, (dict, list)):
+        return field(default_factory=type(default), metadata={"help": help})
     return field(default=default, metadata={"help": help})
 
 
@@ -44,6 +45,9 @@ class Experiment:
     )
     load_balancing: str = _option("ecmp", "how a switch picks among equal ports: ecmp, spray or adaptive")
     ecn: bool = _option(True, "mark ECN by RED on the egress queue")
+    ecn_preset: str = _option(
+        "lab", "marking thresholds: lab, hpcc, dctcp, dcqcn-paper or sonic (docs/topologies.md)"
+    )
     pfc: bool = _option(True, "pause the lossless class with 802.1Qbb frames instead of dropping")
     telemetry: str = _option(
         "off", "INT-MD 2.1: off, host (NICs add and strip it), edge (first and last switch do)"
@@ -90,6 +94,7 @@ class Experiment:
             parse_time(getattr(self, key))
         if self.stop_after:
             parse_time(self.stop_after)
+        parse_actions(self.actions)
 
     @property
     def scale(self) -> float:

@@ -1,0 +1,215 @@
+"""The `xoff` command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from xoff.errors import XoffError
+from xoff.experiment import Experiment, load
+
+app = typer.Typer(
+    name="xoff",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="A laboratory for lossless AI fabrics: P4 switches in Mininet, RoCEv2 collectives, PFC, ECN, INT.\n\n"
+    "Start with `xoff demo`; then `xoff run --help` for every option, `xoff topo SPEC` to see a fabric "
+    "before it is built, `xoff shell SWITCH` for a P4Runtime shell on a running switch.",
+)
+
+err = Console(stderr=True)
+
+_EXPERIMENT = "An experiment file (YAML; any option below is a key in it)."
+_RUNS = Path("runs")
+
+
+def _option(name: str) -> Any:
+    """A typer option that takes its help from the experiment's field; None means: not given."""
+    field = Experiment.__dataclass_fields__[name]
+    return typer.Option(
+        help=f"{field.metadata['help']}. Default: {getattr(Experiment(), name)}", show_default=False
+    )
+
+
+def _flag(name: str) -> Any:
+    field = Experiment.__dataclass_fields__[name]
+    return typer.Option(
+        f"--{name}/--no-{name}",
+        help=f"{field.metadata['help']}. Default: {'on' if getattr(Experiment(), name) else 'off'}",
+        show_default=False,
+    )
+
+
+Text = Optional[str]  # noqa: UP007  (typer evaluates it on Python 3.10)
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print the summary as one JSON object (docs/records.md).")
+]
+OutFolder = Annotated[Path, typer.Option(help="Folder that gets the run's own folder.")]
+
+
+@app.command()
+def run(
+    file: Annotated[Optional[Path], typer.Argument(help=_EXPERIMENT)] = None,  # noqa: UP007
+    name: Annotated[Text, _option("name")] = None,
+    topology: Annotated[Text, _option("topology")] = None,
+    workload: Annotated[Text, _option("workload")] = None,
+    load_balancing: Annotated[Text, _option("load_balancing")] = None,
+    ecn: Annotated[Optional[bool], _flag("ecn")] = None,  # noqa: UP007
+    ecn_preset: Annotated[Text, _option("ecn_preset")] = None,
+    pfc: Annotated[Optional[bool], _flag("pfc")] = None,  # noqa: UP007
+    telemetry: Annotated[Text, _option("telemetry")] = None,
+    congestion_control: Annotated[Text, _option("congestion_control")] = None,
+    rate: Annotated[Text, _option("rate")] = None,
+    delay: Annotated[Text, _option("delay")] = None,
+    time_scale: Annotated[Optional[float], _option("time_scale")] = None,  # noqa: UP007
+    mtu: Annotated[Optional[int], _option("mtu")] = None,  # noqa: UP007
+    seed: Annotated[Optional[int], _option("seed")] = None,  # noqa: UP007
+    switch: Annotated[Text, _option("switch")] = None,
+    controller: Annotated[Text, _option("controller")] = None,
+    clock: Annotated[Text, _option("clock")] = None,
+    program: Annotated[Text, _option("program")] = None,
+    sample: Annotated[Text, _option("sample")] = None,
+    stop_after: Annotated[Text, _option("stop_after")] = None,
+    time_limit: Annotated[Text, _option("time_limit")] = None,
+    pcap: Annotated[Optional[bool], _flag("pcap")] = None,  # noqa: UP007
+    out: OutFolder = _RUNS,
+    as_json: JsonFlag = False,
+) -> None:
+    """Build a fabric, run a workload over it, and leave a run folder with records and a report.
+
+    Every option is also a key of an experiment file; options given here win. The Mininet clock needs root.
+
+    Examples:
+
+    `xoff run --workload incast:bytes=2MB,degree=15 --no-pfc`
+
+    `xoff run --topology dragonflyplus:groups=3 --load-balancing adaptive`
+
+    `xoff run experiment.yaml --seed 7 --json`
+    """
+    experiment = load(file) if file is not None else Experiment()
+    experiment = experiment.with_options(
+        name=name, topology=topology, workload=workload, load_balancing=load_balancing, ecn=ecn, ecn_preset=ecn_preset,
+        pfc=pfc, telemetry=telemetry, congestion_control=congestion_control, rate=rate, delay=delay,
+        time_scale=time_scale, mtu=mtu, seed=seed, switch=switch, controller=controller, clock=clock, program=program,
+        sample=sample, stop_after=stop_after, time_limit=time_limit, pcap=pcap,
+    )  # fmt: skip
+    _run(experiment, out, as_json)
+
+
+@app.command()
+def demo(
+    load_balancing: Annotated[Text, _option("load_balancing")] = None,
+    switch: Annotated[Text, _option("switch")] = None,
+    clock: Annotated[Text, _option("clock")] = None,
+    out: OutFolder = _RUNS,
+    as_json: JsonFlag = False,
+) -> None:
+    """The main job: a k=4 fat-tree of 20 P4 switches and a 16-rank ring AllReduce over RoCEv2."""
+    experiment = Experiment(name="demo").with_options(
+        load_balancing=load_balancing, switch=switch, clock=clock
+    )
+    _run(experiment, out, as_json)
+
+
+def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
+    from xoff.report.table import rows
+    from xoff.run import execute
+
+    summary = execute(experiment, out)
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        _print_table(f"{summary['name']}: {summary['topology']}, {summary['switch']} switches", rows(summary))
+        err.print(f"report: [bold]{summary['run']}/report.html[/bold]")
+    if not summary["finished"] and not experiment.stop_after:
+        raise XoffError(
+            f"the workload did not finish within {experiment.time_limit}; see {summary['run']}/report.html."
+        )
+
+
+def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
+    for key, value in rows:
+        table.add_row(key, value)
+    Console().print(table)
+
+
+@app.command()
+def topo(
+    spec: Annotated[
+        str, typer.Argument(help="fattree:k=4,oversubscription=2, dragonflyplus:…, or a topology.txt")
+    ],
+    rate: Annotated[str, _option("rate")] = "100Gbps",
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what would be built: counts, bisection, oversubscription, path widths, and whether its routes can deadlock."""
+    from xoff.prepare import describe_topology
+
+    facts = describe_topology(spec, rate)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        _print_table(spec, [(key.replace("_", " "), str(value)) for key, value in facts.items()])
+
+
+@app.command()
+def shell(
+    switch: Annotated[str, typer.Argument(help="Name of a switch of the running fabric, e.g. e0_0.")],
+) -> None:
+    """Open p4runtime-shell on a switch of the fabric that is running now."""
+    from xoff.shell import open_shell
+
+    sys.exit(open_shell(switch))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A run folder (runs/…).")], as_json: JsonFlag = False
+) -> None:
+    """Make a run's summary, page and HPCC files again from its records."""
+    from xoff.report.table import rows
+    from xoff.run import write_reports
+
+    summary = write_reports(folder)
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        _print_table(summary["name"], rows(summary))
+        err.print(f"report: [bold]{folder}/report.html[/bold]")
+
+
+@app.command()
+def clean() -> None:
+    """Remove what crashed runs left behind: their processes, interfaces and namespaces, and nothing else."""
+    from xoff.clean import clean as clean_up
+
+    for line in clean_up():
+        print(line)
+
+
+def main() -> None:
+    """Entry point: an error a person can act on is one sentence on stderr and exit code 1."""
+    from compiler import CompileError
+    from topologies.fabric import TopologyError
+    from traffic.errors import TrafficError
+
+    try:
+        app()
+    except (XoffError, TopologyError, TrafficError, CompileError) as error:
+        err.print(f"[red]xoff:[/red] {error}", highlight=False, soft_wrap=True, markup=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
