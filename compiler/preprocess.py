@@ -1,0 +1,116 @@
+"""The C preprocessor in front of the P4 parser, by pcpp, with errors that name the real file and line."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pcpp import Action, OutputDirective, Preprocessor
+
+from compiler.errors import CompileError, Diagnostic
+from compiler.source import Source
+
+BUILTIN_DEFINES: Mapping[str, str] = {"__TARGET_BMV2__": "1"}
+"""What p4c-bm2-ss defines for its source."""
+
+MAX_INCLUDE_DEPTH = 64
+MAX_SOURCE_BYTES = 32 * 1024 * 1024
+
+INCLUDE_DIR = Path(__file__).resolve().parent.parent / "p4src" / "include"
+"""Where core.p4 and v1model.p4 are."""
+
+
+class _P4Preprocessor(Preprocessor):
+    """pcpp with its complaints collected instead of printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.diagnostics: list[Diagnostic] = []
+        self.line_directive = "#line"
+        self.assume_encoding = "utf-8"
+        self.rewrite_paths: list[tuple[str, str]] = []
+        self.depth = 0
+
+    def on_error(self, file: str, line: int, msg: str) -> None:
+        self.diagnostics.append(Diagnostic(file, line, 1, msg))
+
+    def on_comment(self, tok: Any) -> bool:
+        return True  # kept, so that columns stay true; the lexer skips them
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        if self.include_depth > MAX_INCLUDE_DEPTH:
+            raise CompileError.about(
+                includepath,
+                f"#include is nested more than {MAX_INCLUDE_DEPTH} deep: does a file include itself?",
+            )
+        path = Path(includepath)
+        if not path.is_file():
+            raise FileNotFoundError(includepath)  # pcpp tries the next folder
+        return io.StringIO(read_text(path))
+
+    def on_include_not_found(self, is_malformed: bool, is_system: bool, curdir: str, path: str) -> None:
+        if is_malformed:
+            message = '#include needs "file" or <file>'
+        else:
+            searched = ", ".join([curdir or ".", *self.path])
+            message = f"cannot find the include file {path} (looked in {searched})"
+        self.diagnostics.append(Diagnostic(self.source or "", self.lexer.lineno, 1, message))
+        raise OutputDirective(Action.IgnoreAndRemove)
+
+    def on_directive_handle(self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any) -> Any:
+        if directive.value == "error":
+            text = "".join(t.value for t in toks).strip()
+            self.diagnostics.append(Diagnostic(directive.source, directive.lineno, 1, f"#error {text}"))
+            return True
+        if directive.value in ("warning", "pragma", "line"):
+            return True
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+
+def read_text(path: Path) -> str:
+    """The text of a source file; CompileError when it cannot be read as UTF-8 text."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CompileError.about(str(path), f"cannot read the file: {error.strerror or error}") from None
+    if len(data) > MAX_SOURCE_BYTES:
+        raise CompileError.about(
+            str(path), f"the file has {len(data)} bytes; at most {MAX_SOURCE_BYTES} are accepted"
+        )
+    if b"\0" in data:
+        raise CompileError.about(str(path), "not a text file: it contains a NUL byte")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.replace("\r\n", "\n")
+
+
+def preprocess(
+    path: Path,
+    include_dirs: Iterable[Path] = (),
+    defines: Mapping[str, str] | None = None,
+    undefines: Iterable[str] = (),
+) -> Source:
+    """`path` with its includes and macros expanded. `include_dirs` (like -I) are searched before Xoff's own
+    core.p4 and v1model.p4; `defines` (like -D) come after the built-in ones. Raises CompileError."""
+    pre = _P4Preprocessor()
+    for name, value in {**BUILTIN_DEFINES, **(defines or {})}.items():
+        pre.define(f"{name} {value}".rstrip())
+    for name in undefines:
+        pre.undef(name)
+    for directory in [*include_dirs, INCLUDE_DIR]:
+        pre.add_path(str(directory))
+    out = io.StringIO()
+    text = read_text(path)
+    try:
+        pre.parse(text, os.fspath(path))
+        pre.write(out)
+    except RecursionError:
+        raise CompileError.about(str(path), "macros or includes are nested too deeply") from None
+    if pre.diagnostics:
+        raise CompileError(pre.diagnostics)
+    return Source(os.fspath(path), out.getvalue())
