@@ -105,9 +105,9 @@ def route_prefix(plan: FabricPlan, switch: SwitchPlan, to: Any) -> str:
     best = None
     for route in switch.routes:
         network = ip_network(route.prefix)
-        if network.version == wanted.version and ip_address(int(wanted[0])) in network:
-            if best is None or network.prefixlen > ip_network(best).prefixlen:
-                best = route.prefix
+        contains = network.version == wanted.version and ip_address(int(wanted[0])) in network
+        if contains and (best is None or network.prefixlen > ip_network(best).prefixlen):
+            best = route.prefix
     if best is None:
         raise XoffError(f"{switch.name} has no route to {to}.")
     return best

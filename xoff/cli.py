@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -48,7 +48,7 @@ def _flag(name: str) -> Any:
     )
 
 
-Text = Optional[str]  # noqa: UP007  (typer evaluates it on Python 3.10)
+Text = str | None
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print the summary as one JSON object (docs/records.md).")
 ]
@@ -57,21 +57,21 @@ OutFolder = Annotated[Path, typer.Option(help="Folder that gets the run's own fo
 
 @app.command()
 def run(
-    file: Annotated[Optional[Path], typer.Argument(help=_EXPERIMENT)] = None,  # noqa: UP007
+    file: Annotated[Path | None, typer.Argument(help=_EXPERIMENT)] = None,
     name: Annotated[Text, _option("name")] = None,
     topology: Annotated[Text, _option("topology")] = None,
     workload: Annotated[Text, _option("workload")] = None,
     load_balancing: Annotated[Text, _option("load_balancing")] = None,
-    ecn: Annotated[Optional[bool], _flag("ecn")] = None,  # noqa: UP007
+    ecn: Annotated[bool | None, _flag("ecn")] = None,
     ecn_preset: Annotated[Text, _option("ecn_preset")] = None,
-    pfc: Annotated[Optional[bool], _flag("pfc")] = None,  # noqa: UP007
+    pfc: Annotated[bool | None, _flag("pfc")] = None,
     telemetry: Annotated[Text, _option("telemetry")] = None,
     congestion_control: Annotated[Text, _option("congestion_control")] = None,
     rate: Annotated[Text, _option("rate")] = None,
     delay: Annotated[Text, _option("delay")] = None,
-    time_scale: Annotated[Optional[float], _option("time_scale")] = None,  # noqa: UP007
-    mtu: Annotated[Optional[int], _option("mtu")] = None,  # noqa: UP007
-    seed: Annotated[Optional[int], _option("seed")] = None,  # noqa: UP007
+    time_scale: Annotated[float | None, _option("time_scale")] = None,
+    mtu: Annotated[int | None, _option("mtu")] = None,
+    seed: Annotated[int | None, _option("seed")] = None,
     switch: Annotated[Text, _option("switch")] = None,
     controller: Annotated[Text, _option("controller")] = None,
     clock: Annotated[Text, _option("clock")] = None,
@@ -79,7 +79,7 @@ def run(
     sample: Annotated[Text, _option("sample")] = None,
     stop_after: Annotated[Text, _option("stop_after")] = None,
     time_limit: Annotated[Text, _option("time_limit")] = None,
-    pcap: Annotated[Optional[bool], _flag("pcap")] = None,  # noqa: UP007
+    pcap: Annotated[bool | None, _flag("pcap")] = None,
     out: OutFolder = _RUNS,
     as_json: JsonFlag = False,
 ) -> None:
@@ -153,7 +153,7 @@ def topo(
     rate: Annotated[str, _option("rate")] = "100Gbps",
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what would be built: counts, bisection, oversubscription, path widths, and whether its routes can deadlock."""
+    """Say what would be built: counts, bisection, oversubscription, path widths, deadlock freedom."""
     from xoff.prepare import describe_topology
 
     facts = describe_topology(spec, rate)

@@ -71,6 +71,9 @@ class Experiment:
     classes: dict[str, Any] = _option({}, "overrides per traffic class, e.g. {3: {xoff_bytes: 40000}}")
     overrides: dict[str, Any] = _option({}, "routes to replace: {switch: {prefix or host: [next node, …]}}")
     receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
+    actions: list[Any] = _option(
+        [], "what to do while it runs, e.g. [{at: 9s, set_route: {…}}] (docs/experiments.md)"
+    )
     sample: str = _option(
         "100ms", "how often queues, ports and flows are sampled, in wall time (virtual: fabric time)"
     )
