@@ -1,0 +1,70 @@
+"""Congestion control by name: `none`, `dcqcn`, `hpcc`. A new one is a class in a file here and a line in ALGORITHMS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from traffic.errors import TrafficError
+from traffic.nic.config import CongestionConfig
+from traffic.nic.congestion.base import CongestionControl, HopTelemetry
+from traffic.nic.congestion.dcqcn import Dcqcn
+from traffic.nic.congestion.hpcc import Hpcc
+from traffic.nic.congestion.none import LineRate
+
+__all__ = [
+    "ALGORITHMS",
+    "CongestionControl",
+    "HopTelemetry",
+    "algorithm",
+    "make_parameters",
+    "scaled",
+    "wants_cnp",
+    "wants_telemetry",
+]
+
+ALGORITHMS: dict[str, type[CongestionControl]] = {"none": LineRate, "dcqcn": Dcqcn, "hpcc": Hpcc}
+
+
+def algorithm(name: str) -> type[CongestionControl]:
+    """The class called `name`; TrafficError lists the names."""
+    try:
+        return ALGORITHMS[name]
+    except KeyError:
+        raise TrafficError(
+            f"congestion control {name!r} is unknown; there is {', '.join(ALGORITHMS)}."
+        ) from None
+
+
+def wants_cnp(name: str) -> bool:
+    """Whether receivers answer CE marks with CNPs."""
+    return algorithm(name).uses_cnp
+
+
+def wants_telemetry(name: str) -> bool:
+    """Whether ACKs must bring INT."""
+    return algorithm(name).uses_telemetry
+
+
+def make_parameters(config: CongestionConfig) -> dict[str, float]:
+    """The preset with its overrides, in fabric units; TrafficError names a wrong preset or parameter."""
+    cls = algorithm(config.name)
+    preset = config.preset or next(iter(cls.presets))
+    if preset not in cls.presets:
+        raise TrafficError(f"{config.name} has no preset {preset!r}; there is {', '.join(cls.presets)}.")
+    parameters = dict(cls.presets[preset])
+    for name, value in config.parameters.items():
+        if name not in parameters:
+            known = ", ".join(parameters) or "no parameter at all"
+            raise TrafficError(f"{config.name} has no parameter {name!r}; there is {known}.")
+        parameters[name] = value
+    return parameters
+
+
+def scaled(
+    cls: type[CongestionControl], parameters: Mapping[str, float], time_scale: float
+) -> dict[str, float]:
+    """Parameters of a fabric run at `time_scale`: times multiplied, rates divided."""
+    return {
+        name: value * time_scale if name in cls.times else value / time_scale if name in cls.rates else value
+        for name, value in parameters.items()
+    }
