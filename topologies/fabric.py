@@ -81,7 +81,7 @@ def add_host(
 ) -> str:
     """Add a host on a link of its own to `switch` and return its name. Hosts are ranked in the order of adding."""
     _add_node(graph, name, kind="host", layer="host", position=position, **attributes)
-    port = _next_port(graph, switch)
+    port = _take_port(graph, switch)
     graph.add_edge(
         name,
         switch,
@@ -100,8 +100,9 @@ def add_link(
     kind: LinkKind,
     rate_bps: int = DEFAULT_RATE_BPS,
     delay_ns: int = DEFAULT_DELAY_NS,
+    ports: tuple[int, int] | None = None,
 ) -> None:
-    """Join two switches; a second call between the same two adds a parallel link."""
+    """Join two switches, at `ports` (of a, of b) or their next free ones; a second call adds a parallel link."""
     if a == b:
         raise TopologyError(f"switch {a} cannot have a link to itself")
     graph.add_edge(
@@ -109,7 +110,7 @@ def add_link(
         b,
         rate_bps=rate_bps,
         delay_ns=delay_ns,
-        ports={a: _next_port(graph, a), b: _next_port(graph, b)},
+        ports={a: _take_port(graph, a, ports and ports[0]), b: _take_port(graph, b, ports and ports[1])},
         kinds={a: kind, b: "down" if kind == "up" else kind},
     )
 
@@ -182,14 +183,17 @@ def _add_node(graph: nx.MultiGraph, name: str, **attributes: object) -> None:
         raise TopologyError(
             f"node name {name!r} is longer than {MAX_NAME} characters, which Linux interfaces cannot hold"
         )
-    graph.add_node(name, next_port=1, **attributes)
+    graph.add_node(name, taken=set(), **attributes)
 
 
-def _next_port(graph: nx.MultiGraph, switch: str) -> int:
+def _take_port(graph: nx.MultiGraph, switch: str, wanted: int | None = None) -> int:
     if graph.nodes[switch]["kind"] != "switch":
         raise TopologyError(f"{switch} is a host and already has its one link")
-    port: int = graph.nodes[switch]["next_port"]
-    if port > MAX_PORTS:
-        raise TopologyError(f"switch {switch} would have more than {MAX_PORTS} ports")
-    graph.nodes[switch]["next_port"] = port + 1
+    taken: set[int] = graph.nodes[switch]["taken"]
+    port = wanted if wanted is not None else max(taken, default=0) + 1
+    if port in taken:
+        raise TopologyError(f"port {port} of switch {switch} is taken")
+    if not 1 <= port <= MAX_PORTS:
+        raise TopologyError(f"switch {switch} would need port {port}; ports are 1 to {MAX_PORTS}")
+    taken.add(port)
     return port

@@ -88,15 +88,25 @@ def build_routes(
     }
 
 
-def lookup(switch: SwitchPlan, ipv4: str) -> tuple[int, ...]:
-    """Candidate ports of a destination by longest prefix match; empty when no route covers it."""
-    address = int(ipaddress.IPv4Address(ipv4))
-    best: tuple[int, tuple[int, ...]] = (-1, ())
-    for route in switch.routes:
-        network = ipaddress.IPv4Network(route.prefix)
-        if address & int(network.netmask) == int(network.network_address) and network.prefixlen > best[0]:
-            best = (network.prefixlen, route.ports)
-    return best[1]
+class RouteTable:
+    """Longest prefix match over a switch's routes."""
+
+    def __init__(self, switch: SwitchPlan) -> None:
+        self._by_length: dict[int, dict[int, tuple[int, ...]]] = {}
+        for route in switch.routes:
+            address, _, length = route.prefix.partition("/")
+            shift = 32 - int(length)
+            self._by_length.setdefault(shift, {})[int(ipaddress.IPv4Address(address)) >> shift] = route.ports
+        self._shifts = sorted(self._by_length)
+
+    def ports(self, ipv4: str) -> tuple[int, ...]:
+        """Candidate ports of a destination; empty when no route covers it."""
+        address = int(ipaddress.IPv4Address(ipv4))
+        for shift in self._shifts:
+            found = self._by_length[shift].get(address >> shift)
+            if found:
+                return found
+        return ()
 
 
 def all_paths(plan: FabricPlan, source: str, destination: str, limit: int = 1024) -> list[list[str]]:
@@ -105,13 +115,14 @@ def all_paths(plan: FabricPlan, source: str, destination: str, limit: int = 1024
     Raises TopologyError when the routes loop or end nowhere.
     """
     by_name = {switch.name: switch for switch in plan.switches}
+    tables = {switch.name: RouteTable(switch) for switch in plan.switches}
     goal = plan.host(destination)
     done: list[list[str]] = []
     stack = [[source, plan.host(source).switch]]
     while stack and len(done) < limit:
         path = stack.pop()
         switch = by_name[path[-1]]
-        ports = lookup(switch, goal.ipv4)
+        ports = tables[switch.name].ports(goal.ipv4)
         if not ports:
             raise TopologyError(f"{switch.name} has no route to {destination} ({goal.ipv4})")
         peers = {port.number: port.peer for port in switch.ports}
