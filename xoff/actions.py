@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
 from topologies.plan import FabricPlan, SwitchPlan
+from topologies.routes import RouteOverride
 from xoff.errors import XoffError
 from xoff.units import parse_time
 
 ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "set_route": (("switch", "to", "via"), ()),
+    "set_route": (("route",), ()),
     "set_class_map": (("switch", "towards", "from", "to"), ()),
     "set_class_policy": (("class",), ("switches", "xoff_bytes", "xon_bytes", "headroom_bytes", "pause_quanta",
                                       "ecn_kmin_bytes", "ecn_kmax_bytes", "ecn_pmax", "queue_limit_bytes", "lossless")),
@@ -47,14 +49,14 @@ def parse_actions(data: Sequence[Any]) -> tuple[Action, ...]:
         where = f"actions, item {number}"
         if not isinstance(item, dict) or "at" not in item or len(item) != 2:
             raise XoffError(
-                f"{where}: write it as {{at: 5s, set_route: {{…}}}}; kinds: {', '.join(ARGUMENTS)}."
+                f"{where}: write it as {{at: 5s, set_route: s2 to h1 via s1}}; kinds: {', '.join(ARGUMENTS)}."
             )
         (kind,) = (key for key in item if key != "at")
         if kind not in ARGUMENTS:
             near = difflib.get_close_matches(str(kind), ARGUMENTS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"kinds: {', '.join(ARGUMENTS)}."
             raise XoffError(f"{where}: there is no action {kind!r}; {hint}")
-        arguments = item[kind] or {}
+        arguments = {"route": item[kind]} if kind == "set_route" else item[kind] or {}
         if not isinstance(arguments, dict):
             raise XoffError(f"{where}: the arguments of {kind} are a mapping, not {arguments!r}.")
         required, optional = ARGUMENTS[kind]
@@ -89,28 +91,27 @@ def port_towards(switch: SwitchPlan, peer: Any) -> int:
     raise XoffError(f"{switch.name} has no link to {peer!r}; it has links to {peers}.")
 
 
-def route_prefix(plan: FabricPlan, switch: SwitchPlan, to: Any) -> str:
-    """The prefix by which `switch` routes to a host or prefix: its own longest route that contains the host."""
-    from ipaddress import ip_address, ip_network
+def resolve_route(plan: FabricPlan, text: Any) -> tuple[str, str, tuple[int, ...]]:
+    """(switch, prefix, ports) of a route written as `s2 to h1 via s1`; TopologyError or XoffError otherwise."""
+    override = RouteOverride.parse(str(text))
+    switch = switch_of(plan, override.at)
+    ports = tuple(via if isinstance(via, int) else port_towards(switch, via) for via in override.via)
+    for port in ports:
+        if all(port != known.number for known in switch.ports):
+            raise XoffError(f"{switch.name} has no port {port}; its ports are 1 to {len(switch.ports)}.")
+    return switch.name, _prefix(plan, override.to), ports
 
+
+def _prefix(plan: FabricPlan, to: str) -> str:
+    for host in plan.hosts:
+        if host.name == to:
+            return f"{host.ipv4}/32"
+        if host.switch == to:
+            return str(IPv4Network(f"{host.ipv4}/24", strict=False))
     try:
-        wanted = ip_network(plan.host(str(to)).ipv4)
-    except KeyError:
-        try:
-            wanted = ip_network(str(to))
-        except ValueError:
-            raise XoffError(
-                f"{to!r} is neither a host of the fabric nor a prefix like 10.0.1.0/24."
-            ) from None
-    best = None
-    for route in switch.routes:
-        network = ip_network(route.prefix)
-        contains = network.version == wanted.version and ip_address(int(wanted[0])) in network
-        if contains and (best is None or network.prefixlen > ip_network(best).prefixlen):
-            best = route.prefix
-    if best is None:
-        raise XoffError(f"{switch.name} has no route to {to}.")
-    return best
+        return str(IPv4Network(to))
+    except ValueError:
+        raise XoffError(f"{to!r} is no host, no switch with hosts and no prefix like 10.0.1.0/24.") from None
 
 
 def check_actions(plan: FabricPlan, actions: Sequence[Action]) -> None:
@@ -123,7 +124,5 @@ def check_actions(plan: FabricPlan, actions: Sequence[Action]) -> None:
             switch = switch_of(plan, arguments["switch"])
             if "towards" in arguments:
                 port_towards(switch, arguments["towards"])
-            if action.kind == "set_route":
-                route_prefix(plan, switch, arguments["to"])
-                for peer in arguments["via"]:
-                    port_towards(switch, peer)
+        if action.kind == "set_route":
+            resolve_route(plan, arguments["route"])

@@ -200,7 +200,7 @@ def clean() -> None:
 
 def main() -> None:
     """Entry point: an error a person can act on is one sentence on stderr and exit code 1."""
-    from compiler import CompileError
+    from compiler.errors import CompileError
     from topologies.fabric import TopologyError
     from traffic.errors import TrafficError
 

@@ -69,11 +69,9 @@ class Experiment:
     )
     program: str = _option("", "P4 program of every switch (default: the fabric's own)")
     classes: dict[str, Any] = _option({}, "overrides per traffic class, e.g. {3: {xoff_bytes: 40000}}")
-    overrides: dict[str, Any] = _option({}, "routes to replace: {switch: {prefix or host: [next node, …]}}")
+    routes: list[Any] = _option([], "routes to replace, e.g. [s2 to h1 via s1]")
     receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
-    actions: list[Any] = _option(
-        [], "what to do while it runs, e.g. [{at: 9s, set_route: {…}}] (docs/experiments.md)"
-    )
+    actions: list[Any] = _option([], "what to do while it runs, e.g. [{at: 9s, set_route: s2 to h1 via s1}]")
     sample: str = _option(
         "100ms", "how often queues, ports and flows are sampled, in wall time (virtual: fabric time)"
     )
