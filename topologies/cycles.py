@@ -69,11 +69,7 @@ def check_deadlock(
     """
     lossless = tuple(sorted(cls for cls, policy in plan.classes.items() if policy.lossless))
     waits = channel_dependencies(plan, lossless, flows, reclass)
-    try:
-        cycle = tuple(edge[0] for edge in nx.find_cycle(waits))
-    except nx.NetworkXNoCycle:
-        cycle = ()
-    return DeadlockReport(lossless, waits.number_of_nodes(), waits.number_of_edges(), cycle)
+    return DeadlockReport(lossless, waits.number_of_nodes(), waits.number_of_edges(), _shortest_cycle(waits))
 
 
 def channel_dependencies(
@@ -115,6 +111,19 @@ def channel_dependencies(
     graph.add_nodes_from(waits)
     graph.add_edges_from((before, after) for before, found in waits.items() for after in sorted(found))
     return graph
+
+
+def _shortest_cycle(waits: nx.DiGraph) -> tuple[Channel, ...]:
+    """A shortest cycle through the first channel, by name, that lies on one; empty when there is none."""
+    knots = [knot for knot in nx.strongly_connected_components(waits) if len(knot) > 1]
+    if not knots:
+        return ()
+    knot = min(knots, key=min)
+    start = min(knot)
+    inside = waits.subgraph(knot)
+    paths = nx.single_target_shortest_path(inside, start)
+    following = min(inside[start], key=lambda channel: (len(paths[channel]), channel))
+    return (start, *paths[following][:-1])
 
 
 def _traffic(
