@@ -84,7 +84,7 @@ class PolicyOptions:
     lossless_classes: tuple[int, ...] = (LOSSLESS_CLASS,)
     pfc: bool = True
     """False leaves the lossless classes lossy: the queue limit drops."""
-    ecn: str = "hpcc"
+    ecn: str = "lab"
     """A name in `ECN_PRESETS`."""
     ecn_on_lossy: bool = False
     """Mark in the classes that PFC does not protect, too."""
@@ -109,6 +109,11 @@ def peer_response_quanta(rate_bps: int) -> int:
     return 1
 
 
+def bytes_on_cable(rate_bps: int, delay_ns: int) -> int:
+    """Bytes that a link of this rate and one-way delay holds both ways together."""
+    return math.ceil(2 * delay_ns * rate_bps / 8 / 10**9)
+
+
 def headroom_bytes(rate_bps: int, delay_ns: int, mtu: int, options: PolicyOptions | None = None) -> int:
     """Bytes that may arrive after XOFF is decided, rounded up to 1 KiB, for one (ingress port, class).
 
@@ -119,7 +124,7 @@ def headroom_bytes(rate_bps: int, delay_ns: int, mtu: int, options: PolicyOption
     quanta = options.peer_response_quanta
     if quanta is None:
         quanta = peer_response_quanta(rate_bps)
-    on_cable = math.ceil(2 * delay_ns * rate_bps / 8 / 10**9)
+    on_cable = bytes_on_cable(rate_bps, delay_ns)
     response = quanta * PFC_QUANTUM_BITS // 8
     frames = 2 * (frame_bytes(mtu) + WIRE_OVERHEAD_BYTES) + PFC_FRAME_BYTES + WIRE_OVERHEAD_BYTES
     return _up_to_kib(frames + on_cable + response + options.extra_headroom_bytes)
@@ -152,7 +157,9 @@ def default_policies(
     }
     hpcc = ECN_PRESETS["hpcc"]
     threshold = ecn["ecn_kmin_bytes"] or hpcc.kmin_bytes * rate_bps / hpcc.reference_bps
-    xoff = _up_to_kib(max(XOFF_TO_KMIN * threshold, XON_OFFSET_BYTES + 2 * frame_bytes(mtu)))
+    # What XON leaves in the queue must last until the upstream's next frame has crossed the cable.
+    least_xon = bytes_on_cable(rate_bps, delay_ns) + 2 * frame_bytes(mtu)
+    xoff = _up_to_kib(max(XOFF_TO_KMIN * threshold, XON_OFFSET_BYTES + least_xon))
     policies: dict[int, ClassPolicy] = {}
     for cls in range(8):
         if cls in options.lossless_classes and options.pfc:
