@@ -1,0 +1,282 @@
+/* Inside the engine: its structures and what its files offer each other. Everything here runs under the engine's mutex.
+ *
+ * Time inside is `xf_ps`: picoseconds since the engine's base, the first time a driver mentions. A 100 Gb/s byte is
+ * 80 ps, so link occupancy adds up exactly; 64 bits of picoseconds last 213 days. */
+#ifndef XF_ENGINE_H
+#define XF_ENGINE_H
+
+#include "pipeline.h"
+
+typedef uint64_t xf_ps;
+#define PS_PER_NS 1000ul
+#define PS_PER_S 1000000000000ul
+#define NS_PER_S 1000000000ul
+
+/* ---- packets (packet.c) ---- */
+
+typedef struct xf_pool xf_pool;
+
+typedef struct xf_packet {
+    struct xf_packet *next;
+    xf_pool *pool;
+    uint8_t *data; /* the frame; from ingress to the deparser the unparsed payload */
+    void *phv;
+    uint8_t *room; /* where a frame may begin so that its headers can grow */
+    uint32_t length;
+    uint32_t capacity; /* of a frame that begins at `room` */
+    uint32_t packet_length, ingress_length;
+    uint32_t port;
+    uint32_t enq_qdepth;
+    uint64_t enq_ticks;
+    xf_ps time; /* in flight: when it arrives */
+    uint32_t recirculate_list;
+    uint32_t truncate;
+    uint32_t passes; /* times it re-entered or was cloned at instant `pass_time` */
+    xf_ps pass_time;
+} xf_packet;
+
+typedef struct xf_list {
+    xf_packet *head, *tail;
+} xf_list;
+
+XF_INLINE void list_push(xf_list *l, xf_packet *p) {
+    p->next = NULL;
+    if (l->tail) l->tail->next = p;
+    else l->head = p;
+    l->tail = p;
+}
+XF_INLINE xf_packet *list_pop(xf_list *l) {
+    xf_packet *p = l->head;
+    if (p) {
+        l->head = p->next;
+        if (!l->head) l->tail = NULL;
+    }
+    return p;
+}
+
+xf_pool *pool_new(uint32_t phv_size, uint32_t header_bytes);
+void pool_retire(xf_pool *pool); /* frees it when its last packet comes back */
+xf_packet *packet_new(xf_pool *pool, uint32_t frame_length);
+void packet_free(xf_packet *p);
+
+/* ---- events (events.c) ---- */
+
+/* At one instant pauses expire first, then packets arrive, then transmissions start: an arrival at the very end of a
+ * frame competes for the next slot. */
+enum xf_event { EV_EXPIRE, EV_LOOP, EV_ARRIVE, EV_START, EV_KINDS };
+#define EV_COUNT (EV_KINDS * XF_MAX_PORTS)
+#define EV_ID(kind, port) ((kind) * XF_MAX_PORTS + (port))
+
+typedef struct xf_events {
+    uint32_t count;
+    uint16_t heap[EV_COUNT];
+    uint16_t place[EV_COUNT]; /* 1 + index in heap, 0 = absent */
+    xf_ps time[EV_COUNT];
+} xf_events;
+
+void events_set(xf_events *h, uint32_t id, xf_ps time); /* XF_NEVER removes */
+XF_INLINE xf_ps events_first(const xf_events *h) { return h->count ? h->time[h->heap[0]] : XF_NEVER; }
+
+/* ---- ports and queues (queues.c) ---- */
+
+typedef struct xf_queue {
+    xf_list packets;
+    uint64_t bytes, count;
+    uint64_t limit_bytes, limit_packets;
+    uint64_t watermark_bytes, watermark_packets;
+    uint64_t in_bytes, in_packets;
+    uint64_t drop_packets[2], drop_bytes[2];
+    uint64_t until, since; /* pause: expiry and start, ns */
+    uint64_t paused_ns;
+} xf_queue;
+
+typedef struct xf_port {
+    uint32_t number;
+    uint8_t exists, up;
+    uint8_t nonempty, paused; /* bit per class */
+    uint8_t in_start;         /* its egress pipeline is running: no rescheduling */
+    uint64_t rate, delay_ns;
+    xf_ps free; /* the link is free from then on */
+    xf_list flight, loop;
+    xf_queue queues[XF_CLASSES];
+    uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
+    uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
+} xf_port;
+
+xf_port *port_get(xf_engine *e, uint32_t number); /* makes one that does not exist for the driver; NULL beyond range */
+void port_enqueue(xf_engine *e, xf_packet *p, uint32_t port);
+void port_start(xf_engine *e, xf_port *port);   /* EV_START is due */
+void port_expire(xf_engine *e, xf_port *port);  /* EV_EXPIRE is due */
+void port_schedule(xf_engine *e, xf_port *port);
+void port_schedule_expiry(xf_engine *e, xf_port *port);
+void port_clear(xf_engine *e, xf_port *port, enum xf_drop reason);
+void queue_pause(xf_engine *e, xf_port *port, uint32_t cls, uint64_t until_ns);
+void count_drop(xf_engine *e, enum xf_drop reason, uint32_t port, uint32_t bytes);
+
+/* ---- tables, profiles, meters (tables.c, profiles.c, meters.c) ---- */
+
+struct xf_meter {
+    uint8_t configured;
+    uint64_t rate[2], burst[2], tokens[2], taken[2]; /* [0] peak, [1] committed */
+    uint64_t origin;                                 /* ns */
+};
+
+typedef struct xf_member {
+    uint32_t used; /* references from entries, groups and defaults; 0 and !exists = free */
+    uint32_t action;
+    uint8_t exists;
+    uint64_t *args;
+} xf_member;
+
+typedef struct xf_group {
+    uint32_t used;
+    uint8_t exists;
+    uint32_t count, active; /* members held; slots in `table` */
+    uint32_t *members;
+    uint32_t *table;
+} xf_group;
+
+struct xf_profile {
+    const xf_profile_desc *desc;
+    uint32_t member_room, group_room, member_count;
+    xf_member *members;
+    xf_group *groups;
+};
+
+typedef struct xf_tuple {
+    uint32_t id, bucket_count, entry_count, max_rank;
+    xf_entry **buckets;
+    uint64_t mask[];
+} xf_tuple;
+
+struct xf_table {
+    const xf_table_desc *desc;
+    xf_tuple **tuples; /* by max_rank, highest first */
+    uint32_t tuple_count, tuple_room, next_tuple;
+    uint32_t entry_count;
+    xf_entry **handles; /* by handle; a free slot is NULL */
+    uint32_t handle_room, handle_hint;
+    uint64_t sequence;
+    uint64_t hits, misses;
+    uint32_t has_timeouts;
+    xf_profile *profile;
+    xf_act fallback; /* the default entry when it is an action */
+    uint64_t *fallback_args;
+    uint32_t fallback_ref;
+    uint8_t fallback_indirect, fallback_group;
+};
+
+int table_init(xf_table *t, const xf_table_desc *d, xf_profile *profile);
+void table_free(xf_table *t);
+int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
+              uint32_t rank, uint32_t action, const uint64_t *args, int ref_group, uint32_t ref, int is_const,
+              uint32_t *handle);
+xf_entry *table_entry(xf_table *t, uint32_t handle);
+
+int profile_use(xf_profile *p, int group, uint32_t id, int by); /* counts references; XF_ENOENT */
+int profile_pick(xf_profile *p, int group, uint32_t id, uint64_t selector, xf_act *act);
+void profile_free(xf_profile *p);
+
+int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint32_t count, uint64_t now);
+uint32_t meter_execute(xf_meter *m, uint64_t now, uint64_t units);
+
+/* ---- replication (pre.c) ---- */
+
+typedef struct xf_replica {
+    uint32_t port, rid;
+} xf_replica;
+
+typedef struct xf_replicas {
+    uint8_t exists;
+    uint32_t count, group, truncate;
+    xf_replica *at;
+} xf_replicas;
+
+typedef struct xf_replica_map {
+    xf_replicas *at;
+    uint32_t room;
+} xf_replica_map;
+
+xf_replicas *replicas_find(xf_replica_map *m, uint32_t id);
+void replicas_free(xf_replica_map *m);
+
+/* ---- value sets (valuesets.c) ---- */
+
+typedef struct xf_value_set {
+    uint32_t count, room;
+    uint64_t *values; /* per value: limbs, then mask limbs */
+} xf_value_set;
+
+/* ---- reports (reports.c) ---- */
+
+/* Records of 64-bit words in a ring: header (kind, words), time, words. */
+typedef struct xf_ring {
+    uint64_t *words;
+    uint32_t size, head, used;
+    uint64_t lost;
+} xf_ring;
+
+int ring_init(xf_ring *r, uint32_t words);
+int ring_put(xf_ring *r, uint32_t kind, uint64_t time, const uint64_t *words, uint32_t count);
+int ring_take(xf_ring *r, uint32_t *kind, uint64_t *time, uint64_t *words, uint32_t room);
+
+/* ---- the engine ---- */
+
+struct xf_engine {
+    xf_mutex mutex;
+    uint32_t device_id, cpu_port, drop_port, priority_queues;
+    uint64_t timestamp_hz;
+    uint64_t base;  /* ns of the driver's clock at ps 0 */
+    uint8_t based;  /* `base` is set */
+    xf_ps now;
+    uint64_t random;
+
+    const xf_program *program;
+    xf_pool *pool;
+    xf_table **tables;
+    xf_counter **counters;
+    uint32_t *counter_sizes;
+    uint64_t **registers;
+    uint32_t *register_sizes;
+    xf_meter **meters;
+    xf_profile **profiles;
+    xf_value_set *value_sets;
+
+    xf_events events;
+    xf_port *ports[XF_MAX_PORTS];
+    uint64_t limit_bytes[XF_CLASSES], limit_packets[XF_CLASSES];
+    xf_replica_map groups, sessions;
+
+    xf_list out;     /* frames that reached their far end */
+    xf_list held;    /* handed out by the last poll */
+    xf_list cpu, cpu_held;
+    uint32_t cpu_count;
+    uint64_t next_sweep; /* ns: when an entry may time out; XF_NEVER */
+    xf_ring digests, pauses, idles, logs;
+    uint32_t pending;
+    uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
+    xf_faults faults;
+    uint64_t scratch[256]; /* digest words on their way to the ring */
+};
+
+XF_INLINE uint64_t ns_of(const xf_engine *e, xf_ps t) { return e->base + t / PS_PER_NS; }
+XF_INLINE xf_ps ps_of(const xf_engine *e, uint64_t ns) {
+    uint64_t d = ns > e->base ? ns - e->base : 0;
+    return d > UINT64_MAX / PS_PER_NS - 1 ? XF_NEVER : d * PS_PER_NS;
+}
+/* P4 timestamp ticks of a time: hz is at most 10^9, so the remainder's product fits. */
+XF_INLINE uint64_t ticks_of(const xf_engine *e, uint64_t ns) {
+    if (e->timestamp_hz == NS_PER_S) return ns;
+    return ns / NS_PER_S * e->timestamp_hz + ns % NS_PER_S * e->timestamp_hz / NS_PER_S;
+}
+uint64_t ns_of_ticks(const xf_engine *e, uint64_t ticks); /* the first ns at which the ticks are reached */
+
+void engine_sweep(xf_engine *e);
+/* Takes the packet through ingress and to a queue, or frees it. */
+void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, const void *source, uint32_t list);
+/* Runs egress on a dequeued packet; 1: ready to send (p->data, p->length final), 0: gone. */
+int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
+void engine_lock(xf_engine *e);
+void engine_unlock(xf_engine *e);
+
+#endif
