@@ -155,8 +155,8 @@ def default_policies(
         "ecn_kmax_bytes": round(preset.kmax_bytes * factor),
         "ecn_pmax": preset.pmax,
     }
-    hpcc = ECN_PRESETS["hpcc"]
-    threshold = ecn["ecn_kmin_bytes"] or hpcc.kmin_bytes * rate_bps / hpcc.reference_bps
+    # Without marking, pausing keeps the default preset's threshold, so that runs with and without can be compared.
+    threshold = ecn["ecn_kmin_bytes"] or ECN_PRESETS[PolicyOptions().ecn].kmin_bytes
     # What XON leaves in the queue must last until the upstream's next frame has crossed the cable.
     least_xon = bytes_on_cable(rate_bps, delay_ns) + 2 * frame_bytes(mtu)
     xoff = _up_to_kib(max(XOFF_TO_KMIN * threshold, XON_OFFSET_BYTES + least_xon))
