@@ -144,7 +144,9 @@ def build_hosts(
             mtu=plan.mtu,
             time_scale=plan.time_scale,
             pfc_classes=lossless,
-            cnp_interval_ns=round(parameters.get("cnp_interval_ns", 0)) if wants_cnp(congestion.name) else None,
+            cnp_interval_ns=round(parameters.get("cnp_interval_ns", 0))
+            if wants_cnp(congestion.name)
+            else None,
             telemetry=plan.telemetry.mode == "host",
             domain_id=plan.telemetry.domain_id,
             transport=transport,

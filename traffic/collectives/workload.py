@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from traffic.errors import TrafficError
@@ -51,6 +52,14 @@ class Workload:
 
     def __post_init__(self) -> None:
         validate(self)
+
+
+def check_size(name: str, ranks: Sequence[str], size: int) -> None:
+    """TrafficError unless there are two ranks and a byte to send."""
+    if len(ranks) < 2:
+        raise TrafficError(f"{name}: {len(ranks)} rank(s); at least 2 are needed.")
+    if size < 1:
+        raise TrafficError(f"{name}: {size} bytes; at least 1 is needed.")
 
 
 def validate(workload: Workload) -> None:

@@ -28,6 +28,8 @@ class TransportConfig:
     """The timeout grows by this factor on every timeout without progress."""
     reorder_window: int = 0
     """Packets that may arrive early and be kept. 0 = go-back-N: any gap is answered with a NAK at once."""
+    reorder_ns: int = 200_000
+    """With a reorder window: a gap that is older than this when a packet arrives counts as a loss."""
 
 
 @dataclass(frozen=True)

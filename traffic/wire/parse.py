@@ -3,116 +3,181 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
+from traffic.wire import telemetry
 from traffic.wire.headers import (
     BTH_BYTES,
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
     ICRC_BYTES,
+    IPV4_BYTES,
     PROTOCOL_UDP,
     ROCE_PORT,
     UDP_BYTES,
 )
 from traffic.wire.icrc import IcrcChecker
 
-_IPV4 = Struct(">12xHBBHHHBBH4s4sHHHHBBHII")
-_IPV6 = Struct(">12xHIHBB16s16sHHHHBBHII")
+_IPV4 = Struct(">12xHBBH2xH1xB2x4s4sHHHHBB2xII")
+_IPV6 = Struct(">12xHIHBB16s16sHHHHBB2xII")
 IPV4_AFTER_BTH = 54
 IPV6_AFTER_BTH = 74
-
-
-class Packet(NamedTuple):
-    """A RoCEv2 packet whose lengths and checksums hold."""
-
-    traffic_class: int
-    ecn: int
-    opcode: int
-    pad: int
-    dqpn: int
-    ack_request: int
-    psn: int
-    source_ip: bytes
-    body: int
-    """Offset of the first byte after the BTH."""
-    end: int
-    """Offset of the ICRC."""
+LEAST_UDP_BYTES = UDP_BYTES + BTH_BYTES + ICRC_BYTES
+ROCE_PORT_BYTES = ROCE_PORT.to_bytes(2, "big")
 
 
 class FrameReader:
-    """Reads the frames that reach one IP address. `reason` says why the last one was refused."""
+    """Reads the frames that reach one IP address, one at a time.
+
+    After `read` has returned True the attributes describe the packet, whose lengths and checksums hold; after
+    False, `reason` says why: `malformed`, `ip_checksum`, `not_roce`, `not_for_us` or `icrc`.
+    """
+
+    __slots__ = (
+        "_icrc",
+        "_ip",
+        "ack_request",
+        "body",
+        "dqpn",
+        "ecn",
+        "end",
+        "frame",
+        "opcode",
+        "psn",
+        "reason",
+        "source_ip",
+        "telemetry",
+    )
 
     def __init__(self, ip: bytes) -> None:
         self._ip = ip
         self._icrc = IcrcChecker()
         self.reason = ""
+        self.frame = b""
+        """The frame without Ethernet padding and telemetry."""
+        self.telemetry: bytes | None = None
+        """INT shim, header and stack that were taken off, if there were any."""
+        self.ecn = 0
+        self.opcode = 0
+        self.dqpn = 0
+        self.ack_request = 0
+        self.psn = 0
+        self.source_ip = b""
+        self.body = 0
+        """Offset of the first byte after the BTH."""
+        self.end = 0
+        """Offset of the first byte after the payload without its pad."""
 
-    def read(self, frame: bytes) -> Packet | None:
-        """The packet, or None with `reason`: `malformed`, `ip_checksum`, `not_for_us`, `not_roce`, `icrc`."""
+    def _refuse(self, reason: str) -> bool:
+        self.reason = reason
+        return False
+
+    def read(self, frame: bytes) -> bool:
+        """Read one untagged Ethernet frame without FCS."""
         if len(frame) < IPV4_AFTER_BTH + ICRC_BYTES:
-            self.reason = "malformed"
-            return None
+            return self._refuse("malformed")
         (
-            ethertype, version_ihl, tos, total, _, fragment, _, protocol, _, source, destination,
-            _, port, udp_bytes, _, opcode, flags, _, qpn, psn,
+            ethertype, version_ihl, tos, total, fragment, protocol, source, destination,
+            _, port, udp_bytes, _, opcode, flags, qpn, psn,
         ) = _IPV4.unpack_from(frame)  # fmt: skip
         if ethertype != ETHERTYPE_IPV4:
-            if ethertype == ETHERTYPE_IPV6:
-                return self._read_ipv6(frame)
-            self.reason = "not_roce"
-            return None
-        if version_ihl != 0x45 or fragment & 0x3FFF or total < 20 + UDP_BYTES or total > len(frame) - 14:
-            self.reason = "malformed"
-            return None
+            return self._read_ipv6(frame) if ethertype == ETHERTYPE_IPV6 else self._refuse("not_roce")
+        if version_ihl != 0x45 or fragment & 0x3FFF or total > len(frame) - 14:
+            return self._refuse("malformed")
         if int.from_bytes(frame[14:34], "big") % 0xFFFF:
-            self.reason = "ip_checksum"
-            return None
-        if protocol != PROTOCOL_UDP or port != ROCE_PORT:
-            self.reason = "not_roce"
-            return None
+            return self._refuse("ip_checksum")
+        if protocol != PROTOCOL_UDP:
+            return self._refuse("not_roce")
         if destination != self._ip:
-            self.reason = "not_for_us"
-            return None
-        if udp_bytes != total - 20 or udp_bytes < UDP_BYTES + BTH_BYTES + ICRC_BYTES or flags & 0x0F:
-            self.reason = "malformed"
-            return None
+            return self._refuse("not_for_us")
+        if udp_bytes != total - IPV4_BYTES:
+            return self._refuse("malformed")
         if total != len(frame) - 14:
             frame = frame[: 14 + total]
+        if port != ROCE_PORT:
+            if port != telemetry.INT_UDP_PORT:
+                return self._refuse("not_roce")
+            extra = telemetry.length_of(frame, 42)
+            if extra is None or udp_bytes - extra < LEAST_UDP_BYTES:
+                return self._refuse("malformed")
+            self.telemetry = frame[42 : 42 + extra]
+            udp_bytes -= extra
+            total -= extra
+            frame = b"".join(
+                (
+                    frame[:16],
+                    total.to_bytes(2, "big"),
+                    frame[18:36],
+                    ROCE_PORT_BYTES,
+                    udp_bytes.to_bytes(2, "big"),
+                    frame[40:42],
+                    frame[42 + extra :],
+                )
+            )
+            opcode, flags = frame[42:44]
+            qpn = int.from_bytes(frame[46:50], "big")
+            psn = int.from_bytes(frame[50:54], "big")
+        else:
+            self.telemetry = None
+        pad = flags >> 4 & 3
+        if flags & 0x0F or udp_bytes < LEAST_UDP_BYTES + pad:
+            return self._refuse("malformed")
         if not self._icrc.good_ipv4(frame):
-            self.reason = "icrc"
-            return None
-        return Packet(
-            tos >> 5, tos & 3, opcode, flags >> 4 & 3, qpn & 0xFFFFFF, psn >> 31, psn & 0xFFFFFF, source,
-            IPV4_AFTER_BTH, total + 10,
-        )  # fmt: skip
+            return self._refuse("icrc")
+        self.frame = frame
+        self.ecn = tos & 3
+        self.opcode = opcode
+        self.dqpn = qpn & 0xFFFFFF
+        self.ack_request = psn >> 31
+        self.psn = psn & 0xFFFFFF
+        self.source_ip = source
+        self.body = IPV4_AFTER_BTH
+        self.end = total + 10 - pad
+        return True
 
-    def _read_ipv6(self, frame: bytes) -> Packet | None:
+    def _read_ipv6(self, frame: bytes) -> bool:
         if len(frame) < IPV6_AFTER_BTH + ICRC_BYTES:
-            self.reason = "malformed"
-            return None
+            return self._refuse("malformed")
         (
-            _, word, payload, protocol, _, source, destination,
-            _, port, udp_bytes, _, opcode, flags, _, qpn, psn,
+            _, word, payload, protocol, _, source, destination, _, port, udp_bytes, _, opcode, flags, qpn, psn,
         ) = _IPV6.unpack_from(frame)  # fmt: skip
         if word >> 28 != 6 or payload > len(frame) - 54:
-            self.reason = "malformed"
-            return None
-        if protocol != PROTOCOL_UDP or port != ROCE_PORT:
-            self.reason = "not_roce"
-            return None
+            return self._refuse("malformed")
+        if protocol != PROTOCOL_UDP:
+            return self._refuse("not_roce")
         if destination != self._ip:
-            self.reason = "not_for_us"
-            return None
-        if udp_bytes != payload or udp_bytes < UDP_BYTES + BTH_BYTES + ICRC_BYTES or flags & 0x0F:
-            self.reason = "malformed"
-            return None
+            return self._refuse("not_for_us")
+        if udp_bytes != payload:
+            return self._refuse("malformed")
         if payload != len(frame) - 54:
             frame = frame[: 54 + payload]
+        self.telemetry = None
+        if port != ROCE_PORT:
+            if port != telemetry.INT_UDP_PORT:
+                return self._refuse("not_roce")
+            extra = telemetry.length_of(frame, 62)
+            if extra is None or udp_bytes - extra < LEAST_UDP_BYTES:
+                return self._refuse("malformed")
+            self.telemetry = frame[62 : 62 + extra]
+            payload -= extra
+            length = payload.to_bytes(2, "big")
+            frame = b"".join(
+                (frame[:18], length, frame[20:56], ROCE_PORT_BYTES, length, frame[60:62], frame[62 + extra :])
+            )
+            opcode, flags = frame[62:64]
+            qpn = int.from_bytes(frame[66:70], "big")
+            psn = int.from_bytes(frame[70:74], "big")
+        pad = flags >> 4 & 3
+        if flags & 0x0F or payload < LEAST_UDP_BYTES + pad:
+            return self._refuse("malformed")
         if not self._icrc.good_ipv6(frame):
-            self.reason = "icrc"
-            return None
-        tos = word >> 20 & 0xFF
-        return Packet(
-            tos >> 5, tos & 3, opcode, flags >> 4 & 3, qpn & 0xFFFFFF, psn >> 31, psn & 0xFFFFFF, source,
-            IPV6_AFTER_BTH, payload + 50,
-        )  # fmt: skip
+            return self._refuse("icrc")
+        self.frame = frame
+        self.ecn = word >> 20 & 3
+        self.opcode = opcode
+        self.dqpn = qpn & 0xFFFFFF
+        self.ack_request = psn >> 31
+        self.psn = psn & 0xFFFFFF
+        self.source_ip = source
+        self.body = IPV6_AFTER_BTH
+        self.end = payload + 50 - pad
+        return True

@@ -24,11 +24,14 @@ from traffic.wire.headers import (
     Opcode,
 )
 from traffic.wire.icrc import prefix_state
+from traffic.wire.telemetry import INT_UDP_PORT
 
 BE32 = Struct(">I")
 LE32 = Struct("<I")
 RETH = Struct(">QII")
 BECN = 0x40
+BTH_BYTES_BEFORE_PSN = 8
+INT_PORT_BYTES = INT_UDP_PORT.to_bytes(2, "big")
 PAD_SHIFT = 4
 ACK_REQUEST = 1 << 31
 
@@ -74,7 +77,8 @@ class FlowTemplate:
             self._frame[30:34] = address
         self._frame[udp : udp + 2] = source_port.to_bytes(2, "big")
         self._remote_qpn = remote_qpn
-        self._acknowledge: Head | None = None
+        self._ack_heads: dict[int, Head] = {}
+        """By length of the echoed telemetry."""
 
     def prefix(self, after_bth: int, extra: int = 0) -> bytes:
         """Ethernet, IP and UDP for a packet with `after_bth` bytes between BTH and ICRC and `extra` before the BTH."""
@@ -95,8 +99,8 @@ class FlowTemplate:
     ) -> Head:
         """The start of a packet with `after_bth` bytes (pad included) between its BTH and its ICRC.
 
-        `shim` is put between UDP and BTH and is not covered by the ICRC: telemetry that is taken off before
-        the receiver checks it.
+        `shim`: INT headers to put between UDP and BTH. The ICRC is that of the packet without them, as the
+        receiver will see it.
         """
         flags = self._frame[self.bth + 1] & 0xCF | pad << PAD_SHIFT
         pkey = bytes(self._frame[self.bth + 2 : self.bth + 4])
@@ -104,13 +108,19 @@ class FlowTemplate:
         start = bytes((opcode, flags)) + pkey
         icrc = crc32(start + b"\xff" + qpn, prefix_state(self.prefix(after_bth)))
         variant = bytes((BECN if becn else 0,))
-        return Head(self.prefix(after_bth, len(shim)) + shim + start + variant + qpn, icrc)
+        outer = self.prefix(after_bth, len(shim))
+        if shim:
+            outer = outer[: -UDP_BYTES + 2] + INT_PORT_BYTES + outer[-UDP_BYTES + 4 :] + shim
+        return Head(outer + start + variant + qpn, icrc)
 
-    def acknowledge(self, psn: int, syndrome: int, msn: int) -> bytes:
-        """An ACK or NAK."""
-        if self._acknowledge is None:
-            self._acknowledge = self.head(Opcode.ACKNOWLEDGE, AETH_BYTES)
-        data, icrc = self._acknowledge
+    def acknowledge(self, psn: int, syndrome: int, msn: int, shim: bytes = b"") -> bytes:
+        """An ACK or NAK; `shim` echoes telemetry."""
+        head = self._ack_heads.get(len(shim))
+        if head is None:
+            head = self._ack_heads[len(shim)] = self.head(Opcode.ACKNOWLEDGE, AETH_BYTES, shim=shim)
+        data, icrc = head
+        if shim:
+            data = data[: self.bth] + shim + data[-BTH_BYTES_BEFORE_PSN:]
         body = BE32.pack(psn) + BE32.pack(syndrome << 24 | msn)
         return data + body + LE32.pack(crc32(body, icrc))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from traffic.errors import TrafficError
 from traffic.nic.config import CongestionConfig
-from traffic.nic.congestion.base import CongestionControl, HopTelemetry
+from traffic.nic.congestion.base import CongestionControl
 from traffic.nic.congestion.dcqcn import Dcqcn
 from traffic.nic.congestion.hpcc import Hpcc
 from traffic.nic.congestion.none import LineRate
@@ -14,7 +14,6 @@ from traffic.nic.congestion.none import LineRate
 __all__ = [
     "ALGORITHMS",
     "CongestionControl",
-    "HopTelemetry",
     "algorithm",
     "make_parameters",
     "scaled",

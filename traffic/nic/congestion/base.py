@@ -10,20 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-
-class HopTelemetry(NamedTuple):
-    """What one switch wrote into a packet when it left its queue."""
-
-    node_id: int
-    queue_bytes: int
-    tx_bytes: int
-    """Bytes that the egress port has sent, modulo 2**32."""
-    timestamp_ns: int
-    """Egress time on the switch's clock, ns of the driving clock."""
-    rate_bps: int
-    """Rate of the egress port on the driving clock."""
+from traffic.wire.telemetry import HopTelemetry
 
 
 class CongestionControl(ABC):

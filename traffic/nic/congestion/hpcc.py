@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from traffic.nic.congestion.base import CongestionControl, HopTelemetry
+from traffic.nic.congestion.base import CongestionControl
+from traffic.wire.telemetry import HopTelemetry
 
-TX_BYTES_MASK = 0xFFFFFFFF
 NS_PER_S = 1e9
 
 
@@ -98,9 +98,10 @@ class Hpcc(CongestionControl):
         elapsed = 0.0
         for before, after in zip(last, hops):  # noqa: B905
             interval = after.timestamp_ns - before.timestamp_ns
-            if interval <= 0 or after.rate_bps <= 0:
+            sent_bytes = after.tx_bytes - before.tx_bytes
+            if interval <= 0 or sent_bytes < 0 or after.rate_bps <= 0:
                 continue
-            sent = (after.tx_bytes - before.tx_bytes & TX_BYTES_MASK) * 8 * NS_PER_S / interval
+            sent = sent_bytes * 8 * NS_PER_S / interval
             capacity = after.rate_bps * self._rtt / NS_PER_S / 8
             link = min(after.queue_bytes, before.queue_bytes) / capacity + sent / after.rate_bps
             if link > busiest:

@@ -1,0 +1,195 @@
+"""A NIC and the part of the workload that its host sends: posts each message when what it waits for has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from traffic.build import EndpointConfig, SendConfig
+from traffic.nic.nic import Nic, Recorder, discard
+from traffic.nic.requester import SendWork
+
+
+class Endpoint:
+    """A node (`rx`, `poll`, `next_deadline`) that runs its messages once `start` has been called.
+
+    All times are ns of the driving clock; records carry them as they are.
+    """
+
+    def __init__(self, config: EndpointConfig, *, record: Recorder = discard) -> None:
+        self.config = config
+        self.name = config.nic.name
+        self.nic = Nic(
+            config.nic,
+            record=record,
+            on_sent=self._on_sent,
+            on_received=self._on_received,
+            on_failed=self._on_failed,
+        )
+        self.sent = 0
+        """Messages acknowledged."""
+        self.received = 0
+        self.failed: dict[int, str] = {}
+        """Reason by message id."""
+        self.last_received_ns = -1
+        self._record = record
+        self._epoch = 0
+        self._sends = {send.id: send for send in config.sends}
+        self._waiting = {s.id: len(s.after_received) + len(s.after_sent) for s in config.sends}
+        self._after_received: dict[int, list[SendConfig]] = {}
+        self._after_sent: dict[int, list[SendConfig]] = {}
+        for send in config.sends:
+            for id in send.after_received:
+                self._after_received.setdefault(id, []).append(send)
+            for id in send.after_sent:
+                self._after_sent.setdefault(id, []).append(send)
+        self._results: list[dict[str, Any]] = []
+        self._received_at: dict[int, int] = {}
+        self.rx = self.nic.rx
+        self.next_deadline = self.nic.next_deadline
+
+    def poll(self, now: int) -> Sequence[tuple[int, bytes]]:
+        """See `traffic.nic.nic.Nic.poll`."""
+        return self.nic.poll(now)
+
+    # -- the run
+
+    def start(self, epoch: int) -> None:
+        """The workload's time zero; may lie ahead."""
+        self._epoch = epoch
+        for send in self.config.sends:
+            if not self._waiting[send.id]:
+                self._post(send, epoch)
+
+    def stop(self, now: int) -> None:
+        """Send no more data; keep receiving and acknowledging."""
+        self.nic.stop(now)
+
+    @property
+    def finished(self) -> bool:
+        """Every message of this host has been acknowledged and every one for it has arrived."""
+        return self.sent == len(self._sends) and self.received == self.config.receives
+
+    def _post(self, send: SendConfig, now: int) -> None:
+        earliest = self._epoch + round(send.start_ns * self.config.nic.time_scale)
+        self.nic.post(send.qpn, send.id, send.bytes, max(now, earliest))
+
+    def _release(self, followers: list[SendConfig] | None, now: int) -> None:
+        for send in followers or ():
+            self._waiting[send.id] -= 1
+            if not self._waiting[send.id]:
+                self._post(send, now)
+
+    def _on_sent(self, qpn: int, work: SendWork, now: int) -> None:
+        self.sent += 1
+        send = self._sends[work.id]
+        result = {
+            "id": work.id,
+            "src": self.name,
+            "dst": send.dst,
+            "bytes": work.bytes,
+            "post": work.posted,
+            "start": work.started,
+            "end": now,
+            "retransmitted": work.retransmitted,
+        }
+        self._results.append(result)
+        self._record("message", now, node=self.name, **result)
+        self._release(self._after_sent.pop(work.id, None), now)
+
+    def _on_received(self, qpn: int, immediate: int | None, size: int, now: int) -> None:
+        self.received += 1
+        self.last_received_ns = now
+        if immediate is not None:
+            self._received_at[immediate] = now
+            self._record("received", now, node=self.name, id=immediate, bytes=size)
+            self._release(self._after_received.pop(immediate, None), now)
+
+    def _on_failed(self, qpn: int, work: SendWork, reason: str, now: int) -> None:
+        self.failed[work.id] = reason
+        send = self._sends[work.id]
+        self._record("failed", now, node=self.name, id=work.id, src=self.name, dst=send.dst, reason=reason)
+
+    # -- what happened
+
+    def sample(self, now: int) -> None:
+        """Write `port` and `drop` records, and a `flow` record per queue pair that has something to send."""
+        nic = self.nic
+        self._record(
+            "port",
+            now,
+            node=self.name,
+            port=0,
+            tx_bytes=nic.egress.tx_bytes,
+            tx_packets=nic.egress.tx_packets,
+            rx_bytes=nic.rx_bytes,
+            rx_packets=nic.rx_packets,
+        )
+        for (traffic_class, reason), (packets, size) in sorted(nic.drops.items()):
+            self._record(
+                "drop",
+                now,
+                node=self.name,
+                port=0,
+                reason=reason,
+                packets=packets,
+                bytes=size,
+                **{"class": traffic_class},
+            )
+        for pair in nic.queue_pairs.values():
+            requester = pair.requester
+            if requester.outstanding:
+                self._record(
+                    "flow",
+                    now,
+                    node=self.name,
+                    dst=pair.config.remote,
+                    qp=pair.config.qpn,
+                    sent=requester.bytes_sent,
+                    acked=requester.bytes_acked,
+                    rate=round(nic.rate_of(requester, now)),
+                )
+
+    def progress(self) -> dict[str, int]:
+        """Counts for a progress display: messages and payload bytes."""
+        pairs = self.nic.queue_pairs.values()
+        return {
+            "sent": self.sent,
+            "received": self.received,
+            "failed": len(self.failed),
+            "bytes_received": sum(pair.responder.bytes_received for pair in pairs),
+        }
+
+    def summary(self, now: int) -> dict[str, Any]:
+        """Everything that was counted; times in ns of the driving clock."""
+        nic = self.nic
+        requesters = [pair.requester for pair in nic.queue_pairs.values()]
+        responders = [pair.responder for pair in nic.queue_pairs.values()]
+        drops: dict[str, int] = {}
+        for (_, reason), (packets, _) in sorted(nic.drops.items()):
+            drops[reason] = drops.get(reason, 0) + packets
+        return {
+            "host": self.name,
+            "messages": self._results,
+            "received": {str(id): at for id, at in self._received_at.items()},
+            "failed": {str(id): reason for id, reason in self.failed.items()},
+            "unsent": len(self._sends) - self.sent - len(self.failed),
+            "unreceived": self.config.receives - self.received,
+            "last_received": self.last_received_ns,
+            "bytes_sent": sum(r.bytes_sent for r in requesters),
+            "bytes_received": sum(r.bytes_received for r in responders),
+            "retransmitted": sum(r.retransmitted for r in requesters),
+            "naks_sent": sum(r.naks for r in responders),
+            "duplicates": sum(r.duplicates for r in responders),
+            "cnps_sent": sum(r.cnps for r in responders),
+            "cnps_received": sum(r.cnps for r in requesters),
+            "pauses_received": nic.pauses_received,
+            "pauses_sent": nic.pauses_sent,
+            "paused_ns": nic.paused_ns(now),
+            "tx_packets": nic.egress.tx_packets,
+            "tx_bytes": nic.egress.tx_bytes,
+            "rx_packets": nic.rx_packets,
+            "rx_bytes": nic.rx_bytes,
+            "icrc_errors": drops.get("icrc", 0),
+            "drops": drops,
+        }
