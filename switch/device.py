@@ -49,6 +49,7 @@ class DeviceSpec:
     grpc_address: str
     """`host:port` of its P4Runtime server; port 0 lets the system choose."""
     cpu_port: int = CPU_PORT
+    drop_port: int = DROP_PORT
     timer_hz: float = 0.0
     """Laps per second of the timer port; 0 = no timer port."""
     queue: QueueSpec = field(default_factory=QueueSpec)
