@@ -161,8 +161,8 @@ class Endpoint:
         }
 
     def summary(self, now: int) -> dict[str, Any]:
-        """Everything that was counted; times in ns of the driving clock."""
-        nic = self.nic
+        """Everything that was counted; times in ns of the driving clock since `start`'s epoch."""
+        nic, epoch = self.nic, self._epoch
         requesters = [pair.requester for pair in nic.queue_pairs.values()]
         responders = [pair.responder for pair in nic.queue_pairs.values()]
         drops: dict[str, int] = {}
@@ -170,12 +170,15 @@ class Endpoint:
             drops[reason] = drops.get(reason, 0) + packets
         return {
             "host": self.name,
-            "messages": self._results,
-            "received": {str(id): at for id, at in self._received_at.items()},
+            "messages": [
+                {**r, "post": r["post"] - epoch, "start": r["start"] - epoch, "end": r["end"] - epoch}
+                for r in self._results
+            ],
+            "received": {str(id): at - epoch for id, at in self._received_at.items()},
             "failed": {str(id): reason for id, reason in self.failed.items()},
             "unsent": len(self._sends) - self.sent - len(self.failed),
             "unreceived": self.config.receives - self.received,
-            "last_received": self.last_received_ns,
+            "last_received": self.last_received_ns - epoch if self.received else None,
             "bytes_sent": sum(r.bytes_sent for r in requesters),
             "bytes_received": sum(r.bytes_received for r in responders),
             "retransmitted": sum(r.retransmitted for r in requesters),
@@ -192,4 +195,5 @@ class Endpoint:
             "rx_bytes": nic.rx_bytes,
             "icrc_errors": drops.get("icrc", 0),
             "drops": drops,
+            "ignored": nic.ignored_packets,
         }

@@ -1,8 +1,8 @@
 """What a workload takes when nothing but the hosts' links limits it, and nccl-tests' bandwidths.
 
-Closed forms (n ranks, S bytes, link B, latency a of one message): ring AllReduce 2(n-1)/n S/B + 2(n-1) a; ReduceScatter,
-AllGather and All-to-All (n-1)/n S/B + (n-1) a (All-to-All posted at once: one a); incast N S/B + a; permutation
-S/B + a; broadcast down a binary tree 2 S/B from the root plus what the last levels add.
+Closed forms (n ranks, S bytes, link B, latency a of one message): ring AllReduce 2(n-1)/n S/B + 2(n-1) a;
+ReduceScatter, AllGather and All-to-All (n-1)/n S/B + (n-1) a (All-to-All posted at once: one a); incast N S/B + a;
+permutation S/B + a. Broadcast down a binary tree is bounded by the 2 S/B of a rank with two children.
 algbw = S / t, busbw = algbw * factor (nccl-tests doc/PERFORMANCE.md); GB is 10**9 bytes.
 """
 

@@ -79,6 +79,8 @@ class Nic:
         self.rx_bytes = 0
         self.drops: dict[tuple[int, str], list[int]] = {}
         """(class, reason) -> [packets, bytes]; class -1 where it is not known."""
+        self.ignored_packets = 0
+        """Frames of other protocols, which are the host's and not the NIC's."""
         self.pauses_received = [0] * 8
         """XOFF frames obeyed, by class."""
         self.pauses_sent = [0] * 8
@@ -266,7 +268,10 @@ class Nic:
     def _deliver(self, frame: bytes, now: int) -> None:
         packet = self._reader
         if not packet.read(frame):
-            self._drop(packet.reason, frame)
+            if packet.reason == "not_roce":
+                self.ignored_packets += 1
+            else:
+                self._drop(packet.reason, frame)
             return
         pair = self.queue_pairs.get(packet.dqpn)
         if pair is None or pair.remote_ip != packet.source_ip:

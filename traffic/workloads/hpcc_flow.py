@@ -1,8 +1,8 @@
 """HPCC's `flow.txt` (alibaba-edu/High-Precision-Congestion-Control, `simulation/mix`).
 
-The first line is the number of flows; each further one is `src dst priority-group dport bytes start-seconds`, nodes being
-numbers. Node n is the n-th host of the fabric (hosts come first in HPCC's topologies). Every flow has a queue pair
-of its own, as there; the priority group is the traffic class; the destination port is kept as a name only.
+The first line is the number of flows; each further one is `src dst priority-group dport bytes start-seconds`, nodes
+being numbers. Node n is the n-th host of the fabric (hosts come first in HPCC's topologies). Every flow has a queue
+pair of its own, as there; the priority group is the traffic class; the destination port is not used.
 """
 
 from __future__ import annotations
