@@ -1,0 +1,42 @@
+# Xoff's targets. `make help` lists them; every one that needs the machine prepared prepares it first.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+PYTEST_ARGS ?=
+P4C_TESTDATA ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint conformance clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: ## what is missing: Debian packages (as root), .venv, .venv-shell; a second call costs a moment
+	@tools/setup.sh
+
+demo: setup ## as root: a k=4 fat tree in Mininet, 20 P4 switches, a 16-rank ring AllReduce, a table and a report
+	@.venv/bin/xoff demo
+
+test: setup ## every test as root; as a user those that need no root (PYTEST_ARGS="-k fattree" selects)
+	@if [ "$$(id -u)" = 0 ]; then \
+		exec $(PYTHON) -m pytest $(PYTEST_ARGS); \
+	else \
+		echo "left out: the tests marked root (Mininet, network namespaces); sudo make test runs them too"; \
+		exec $(PYTHON) -m pytest -m "not root" $(PYTEST_ARGS); \
+	fi
+
+bench: setup ## measurements, as JSON in benchmarks/out/ and as tables
+	@set -e; for script in benchmarks/bench_*.py; do $(PYTHON) "$$script"; done
+
+lint: setup ## ruff and mypy
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+
+conformance: setup ## p4c's own suite against compiler and switch: P4C_TESTDATA=<p4c>/testdata
+	@test -n "$(P4C_TESTDATA)" || { echo "conformance: say where p4c's suite is: make conformance P4C_TESTDATA=<p4c>/testdata" >&2; exit 2; }
+	@test -d "$(P4C_TESTDATA)/p4_16_samples" || { echo "conformance: $(P4C_TESTDATA) holds no p4_16_samples; it is the folder testdata of a p4c checkout" >&2; exit 2; }
+	@$(PYTHON) -m tests.conformance "$(P4C_TESTDATA)"
+
+clean: ## what runs that crashed left behind (processes, interfaces, namespaces), and only that
+	@if [ -x .venv/bin/xoff ]; then .venv/bin/xoff clean; else echo "clean: nothing was ever set up or run from here"; fi
