@@ -31,6 +31,7 @@ struct device {
     uint64_t deadline;
     int dirty;    /* received or was woken since it was polled */
     int notified; /* its pending work was announced and not taken yet (events_lock) */
+    uint64_t unattached_packets, unattached_bytes; /* sent to a port that has no socket */
     int slots[XF_MAX_PORTS];
 };
 
@@ -196,8 +197,13 @@ static void transmit(xl_loop *loop, struct device *device, const xf_frame *frame
             number++;
         }
         int slot = port < XF_MAX_PORTS ? device->slots[port] : -1;
-        if (slot >= 0)
+        if (slot >= 0) {
             send_messages(&loop->slots[slot], messages, number);
+        } else {
+            for (int i = 0; i < number; i++)
+                device->unattached_bytes += vectors[i].iov_len;
+            device->unattached_packets += (uint64_t)number;
+        }
     }
 }
 
@@ -369,6 +375,7 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
             device->dirty = 1;
             device->notified = 0;
             device->deadline = XF_NEVER;
+            device->unattached_packets = device->unattached_bytes = 0;
             for (int i = 0; i < XF_MAX_PORTS; i++)
                 device->slots[i] = -1;
         }
@@ -485,6 +492,17 @@ int xl_port_read(xl_loop *loop, int number, uint32_t port, xl_port_stats *out) {
     }
     control_unlock(loop);
     return result;
+}
+
+int xl_unattached_read(xl_loop *loop, int number, uint64_t *packets_bytes) {
+    control_lock(loop);
+    struct device *device = find_device(loop, number);
+    if (device) {
+        packets_bytes[0] = device->unattached_packets;
+        packets_bytes[1] = device->unattached_bytes;
+    }
+    control_unlock(loop);
+    return device ? 0 : XF_ENOENT;
 }
 
 int xl_queue_sample_take(xf_engine *engine, const uint32_t *ports, uint32_t count, uint8_t *previous,

@@ -47,6 +47,8 @@ int xl_event_fd(xl_loop *loop);
 /* The devices that do, each reported once until it is taken; call after reading the event fd. */
 int xl_pending_take(xl_loop *loop, int *devices, int room);
 int xl_port_read(xl_loop *loop, int device, uint32_t port, xl_port_stats *out);
+/* Frames that the engine sent to a port without a socket (packets, bytes). */
+int xl_unattached_read(xl_loop *loop, int device, uint64_t *packets_bytes);
 /* Non-empty queues of the device's ports. `previous` is a bit per (port, class), kept by the caller. */
 int xl_queue_sample_take(xf_engine *engine, const uint32_t *ports, uint32_t count, uint8_t *previous,
                          xl_queue_sample *out, uint32_t room);

@@ -20,6 +20,7 @@ SEND_BUFFER_BYTES = 4 * 1024 * 1024
 
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
+_PACKET_STATISTICS = 6
 _PACKET_AUXDATA = 8
 _PACKET_QDISC_BYPASS = 20
 _PACKET_IGNORE_OUTGOING = 23
@@ -28,8 +29,7 @@ _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _ETH_P_ALL = 3
 _CLONE_NEWNET = 0x40000000
-_SIOCGIFFLAGS = 0x8913
-_IFF_UP = 1
+_SIOCGIFINDEX = 0x8933
 
 
 class PortError(Exception):
@@ -43,9 +43,9 @@ def open_port(interface: str) -> socket.socket:
     name under /run/netns. It receives every frame that arrives (promiscuous; VLAN tags in auxiliary data) and
     none that leave. Raises PortError.
     """
-    namespace, _, name = interface.rpartition("/")
+    namespace, name = split_interface(interface)
     try:
-        with _inside(namespace):
+        with inside_namespace(namespace):
             return _open(name)
     except PermissionError as error:
         raise PortError(f"interface {interface}: packet sockets need root (CAP_NET_RAW)") from error
@@ -55,16 +55,24 @@ def open_port(interface: str) -> socket.socket:
         raise PortError(f"interface {interface} cannot be attached: {error.strerror}") from error
 
 
-def is_up(interface: str) -> bool:
-    """Whether the interface exists and is administratively up (its own namespace as in `open_port`)."""
+def split_interface(interface: str) -> tuple[str, str]:
+    """(namespace, name) of `NAMESPACE/NAME`; the namespace is empty for a plain name."""
     namespace, _, name = interface.rpartition("/")
-    try:
-        with _inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            request = struct.pack("16sH14x", name.encode()[:15], 0)
-            flags: int = struct.unpack("16sH14x", fcntl.ioctl(probe, _SIOCGIFFLAGS, request))[1]
-    except (OSError, PortError):
-        return False
-    return bool(flags & _IFF_UP)
+    return namespace, name
+
+
+def interface_index(sock: socket.socket) -> int:
+    """The kernel's number of the interface that a packet socket is bound to, in the socket's own namespace."""
+    name = str(sock.getsockname()[0])
+    request = struct.pack("16si20x", name.encode(), 0)
+    index: int = struct.unpack("16si20x", fcntl.ioctl(sock, _SIOCGIFINDEX, request))[1]
+    return index
+
+
+def kernel_drops(sock: socket.socket) -> int:
+    """Frames that the kernel dropped for want of buffer since the last call."""
+    data = sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+    return int(struct.unpack("II", data)[1])
 
 
 def _open(name: str) -> socket.socket:
@@ -94,8 +102,11 @@ def _set_buffer(sock: socket.socket, force: int, plain: int, size: int) -> None:
 
 
 @contextmanager
-def _inside(namespace: str) -> Iterator[None]:
-    """Run the block in another network namespace (this thread only)."""
+def inside_namespace(namespace: str) -> Iterator[None]:
+    """Run the block in another network namespace (this thread only); empty means where it is.
+
+    Raises PortError when there is no such namespace.
+    """
     if not namespace:
         yield
         return

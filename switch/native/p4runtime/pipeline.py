@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from finsy.proto import p4r
 
 from switch.native.binding import Engine, EngineError
 from switch.native.p4runtime.cells import Cells
+from switch.native.p4runtime.config import Config
 from switch.native.p4runtime.digests import Digests
 from switch.native.p4runtime.errors import (
     ABORTED,
@@ -23,7 +23,6 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
     raise_if_any,
 )
-from switch.native.p4runtime.info import Info
 from switch.native.p4runtime.packetio import PacketIO
 from switch.native.p4runtime.portmap import PortMap
 from switch.native.p4runtime.profiles import Profiles
@@ -45,14 +44,6 @@ _ENGINE_CODES = {
 }
 
 
-@dataclass(frozen=True)
-class Config:
-    """A forwarding pipeline configuration: what a client sent, and the program made of it."""
-
-    message: p4r.ForwardingPipelineConfig
-    info: Info
-
-
 class Pipeline:
     """One program in one engine."""
 
@@ -62,7 +53,6 @@ class Pipeline:
         engine: Engine,
         ports: PortMap,
         replication: Replication,
-        widths: dict[str, int],
     ) -> None:
         """`engine` runs the program of `config`. Raises P4RuntimeError when P4Info and program disagree."""
         info = config.info
@@ -74,7 +64,7 @@ class Pipeline:
         self.tables = Tables(info, engine, self.translation, self.profiles)
         self.cells = Cells(info, engine, self.translation)
         self.digests = Digests(info)
-        self.packets = PacketIO(info, self.translation, widths)
+        self.packets = PacketIO(info, self.translation, config.widths)
         self._writers = self._make_writers()
 
     def write(self, updates: Sequence[p4r.Update], atomicity: int) -> None:

@@ -1,0 +1,345 @@
+"""Running switches: engine, packet sockets, P4Runtime server and records of each, hosted together in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from finsy.proto import p4r
+from google.protobuf import text_format
+
+from switch.device import LOOP_PORT, TIMER_PORT, DeviceSpec, PortSpec
+from switch.link import wire_bytes
+from switch.native.binding import Engine
+from switch.native.links import LinkWatch
+from switch.native.p4runtime.device import P4RuntimeDevice
+from switch.native.p4runtime.errors import P4RuntimeError
+from switch.native.p4runtime.server import P4RuntimeServer
+from switch.native.packetloop import PacketLoop
+from switch.native.ports import PortError, interface_index, kernel_drops, open_port, split_interface
+from switch.native.program import Program, ProgramError
+from switch.native.sampler import RecordFile, Sampler
+
+TIMER_FRAME_BYTES = 60
+"""Length of the packet that laps the timer port; its port's rate makes one lap last 1 / timer_hz."""
+
+
+class StartError(Exception):
+    """A switch cannot be started; the message says why."""
+
+
+@dataclass
+class _Running:
+    """What exists only while a switch runs."""
+
+    engine: Engine
+    loop: PacketLoop
+    number: int
+    """The device's number in its packet loop."""
+    sockets: dict[int, socket.socket]
+    device: P4RuntimeDevice
+    server: P4RuntimeServer
+    sampler: Sampler | None
+
+
+class Switch:
+    """One switch of the process, running or killed."""
+
+    def __init__(self, spec: DeviceSpec) -> None:
+        self.spec = spec
+        self.address = spec.grpc_address
+        self.running: _Running | None = None
+        self.carrier: dict[int, bool] = {}
+        """What the kernel says of each port's link."""
+        self.admin_down: set[int] = set()
+        self.rates: dict[int, int] = {}
+        """Rates set at run time; they last over a restart."""
+
+
+class SwitchHost:
+    """The switches of one process: packet threads, one event loop, one record file."""
+
+    def __init__(
+        self,
+        *,
+        threads: int = 1,
+        records: RecordFile | None = None,
+        sample_s: float = 0.05,
+        log: Callable[[str], None] = print,
+    ) -> None:
+        """`threads` packet threads share the switches. Raises BuildError, PacketLoopError."""
+        self._loops = [PacketLoop() for _ in range(max(1, threads))]
+        self._records = records
+        self._sample_s = sample_s
+        self._log = log
+        self._switches: dict[str, Switch] = {}
+        self._by_number: dict[tuple[int, int], Switch] = {}
+        self._watches: dict[str, LinkWatch] = {}
+        self._indices: dict[tuple[str, int], tuple[Switch, int]] = {}
+        self._sampling: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the packet threads and the sampler."""
+        loop = asyncio.get_running_loop()
+        for place, packets in enumerate(self._loops):
+            packets.start()
+            loop.add_reader(packets.event_fd(), self._drain, place)
+        if self._records is not None:
+            self._sampling = loop.create_task(self._sample_all())
+
+    async def add(self, spec: DeviceSpec) -> str:
+        """Start a switch; returns its P4Runtime `host:port`. Raises StartError, PortError, AddressError."""
+        if spec.name in self._switches:
+            raise StartError(f"switch {spec.name} exists already")
+        switch = Switch(spec)
+        await self._run(switch)
+        self._switches[spec.name] = switch
+        return switch.address
+
+    async def kill(self, name: str) -> None:
+        """Stop a switch at once: its streams break, its tables and queued packets are gone."""
+        await self._halt(self.find(name))
+
+    async def restart(self, name: str) -> None:
+        """Start a killed (or running) switch anew at the same address, with the program and tables it began with."""
+        switch = self.find(name)
+        await self._halt(switch)
+        await self._run(switch)
+
+    def set_rate(self, name: str, port: int, rate_bps: int) -> None:
+        """Change a port's rate in bit/s on wire bytes; 0 = unlimited."""
+        switch = self.find(name)
+        self._port(switch, port)
+        switch.rates[port] = rate_bps
+        if switch.running is not None:
+            switch.running.engine.set_port_rate(port, rate_bps)
+            switch.running.loop.wake(switch.running.number)
+
+    def set_up(self, name: str, port: int, up: bool) -> None:
+        """Take a port down administratively, or up again."""
+        switch = self.find(name)
+        self._port(switch, port)
+        if up:
+            switch.admin_down.discard(port)
+        else:
+            switch.admin_down.add(port)
+        self._apply_link(switch, port)
+
+    def find(self, name: str) -> Switch:
+        """The switch called `name`; raises StartError."""
+        switch = self._switches.get(name)
+        if switch is None:
+            raise StartError(f"there is no switch {name!r}; there are {', '.join(self._switches) or 'none'}")
+        return switch
+
+    def addresses(self) -> dict[str, str]:
+        """P4Runtime `host:port` by switch name."""
+        return {name: switch.address for name, switch in self._switches.items()}
+
+    def sample(self) -> None:
+        """Write a sample of every switch now."""
+        now = time.monotonic_ns()
+        for switch in self._switches.values():
+            if switch.running is not None and switch.running.sampler is not None:
+                switch.running.sampler.sample(now)
+
+    async def close(self) -> None:
+        """Stop every switch, write their last records, stop the threads."""
+        if self._sampling is not None:
+            self._sampling.cancel()
+        for switch in self._switches.values():
+            await self._halt(switch)
+        loop = asyncio.get_running_loop()
+        for packets in self._loops:
+            loop.remove_reader(packets.event_fd())
+            packets.close()
+        for watch in self._watches.values():
+            loop.remove_reader(watch.fileno())
+            watch.close()
+        if self._records is not None:
+            self._records.close()
+
+    # ---- one switch ----
+    async def _run(self, switch: Switch) -> None:
+        spec = switch.spec
+        place = min(range(len(self._loops)), key=lambda i: sum(1 for loop, _ in self._by_number if loop == i))
+        packets = self._loops[place]
+        sockets: dict[int, socket.socket] = {}
+        engine: Engine | None = None
+        number: int | None = None
+        try:
+            for port in spec.ports:
+                if port.interface is not None:
+                    try:
+                        sockets[port.number] = open_port(port.interface)
+                    except PortError as error:
+                        raise StartError(f"switch {spec.name}, port {port.number}: {error}") from error
+            engine = Engine(
+                None,
+                device_id=spec.device_id,
+                cpu_port=spec.cpu_port,
+                drop_port=spec.drop_port,
+                timestamp_hz=spec.timestamp_hz,
+                priority_queues=spec.priority_queues,
+                seed=spec.seed,
+            )
+            engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=spec.queue.limit_packets)
+            number = packets.add_device(engine)
+            place_number = number
+            device = P4RuntimeDevice(spec.device_id, engine, wake=lambda: packets.wake(place_number))
+            for port in _all_ports(spec):
+                engine.add_port(port.number, switch.rates.get(port.number, port.rate_bps), port.delay_ns)
+            await self._load(spec, engine, device)
+            server = P4RuntimeServer(device)
+            switch.address = await server.start(switch.address)
+        except BaseException:
+            if number is not None:
+                packets.remove_device(number)
+            if engine is not None:
+                engine.close()
+            for sock in sockets.values():
+                sock.close()
+            raise
+        self._by_number[(place, number)] = switch
+        sampler = None
+        if self._records is not None:
+            numbers = [port.number for port in spec.ports]
+            sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records)
+        switch.running = _Running(engine, packets, number, sockets, device, server, sampler)
+        for port in spec.ports:
+            self._watch(switch, port)
+            self._apply_link(switch, port.number)
+        for sock in sockets.values():
+            kernel_drops(sock)  # what arrived before anybody listened is not a loss of this switch
+        for port_number, sock in sockets.items():
+            packets.add_port(number, port_number, sock.fileno())
+
+    async def _halt(self, switch: Switch) -> None:
+        running, switch.running = switch.running, None
+        if running is None:
+            return
+        await running.server.stop()
+        if running.sampler is not None:
+            running.sampler.sample(time.monotonic_ns(), everything=True)
+            running.sampler.pauses(running.engine.take_pause_events())
+        running.loop.remove_device(running.number)
+        del self._by_number[(self._loops.index(running.loop), running.number)]
+        running.device.close()
+        running.engine.close()
+        for sock in running.sockets.values():
+            sock.close()
+
+    async def _load(self, spec: DeviceSpec, engine: Engine, device: P4RuntimeDevice) -> None:
+        """Load the program that the switch starts with, if any."""
+        if str(spec.program_json) in ("", "."):
+            return
+        document = _read(spec, spec.program_json)
+        if str(spec.p4info) in ("", "."):
+            try:
+                engine.set_pipeline(Program.from_text(document))
+            except ProgramError as error:
+                raise StartError(f"switch {spec.name}: {spec.program_json}: {error}") from error
+            return
+        message = p4r.ForwardingPipelineConfig(p4_device_config=document.encode())
+        try:
+            text_format.Parse(_read(spec, spec.p4info), message.p4info)
+        except text_format.ParseError as error:
+            raise StartError(f"switch {spec.name}: {spec.p4info} is not P4Info text: {error}") from error
+        try:
+            await device.load(message)
+        except P4RuntimeError as error:
+            raise StartError(f"switch {spec.name}: {spec.program_json}: {error.message}") from error
+
+    # ---- links ----
+    def _watch(self, switch: Switch, port: PortSpec) -> None:
+        """Follow the link state of the port's interface."""
+        assert switch.running is not None
+        switch.carrier.setdefault(port.number, True)
+        if port.interface is None:
+            return
+        namespace, _ = split_interface(port.interface)
+        index = interface_index(switch.running.sockets[port.number])
+        self._indices[(namespace, index)] = (switch, port.number)
+        watch = self._watches.get(namespace)
+        if watch is None:
+            watch = self._watches[namespace] = LinkWatch(namespace)
+            asyncio.get_running_loop().add_reader(watch.fileno(), self._links_changed, namespace)
+        else:
+            watch.refresh()
+
+    def _links_changed(self, namespace: str) -> None:
+        for index, usable in self._watches[namespace].changes():
+            found = self._indices.get((namespace, index))
+            if found is None:
+                continue
+            switch, port = found
+            if switch.carrier.get(port) != usable:
+                switch.carrier[port] = usable
+                self._apply_link(switch, port)
+
+    def _apply_link(self, switch: Switch, port: int) -> None:
+        running = switch.running
+        if running is None:
+            return
+        up = switch.carrier.get(port, True) and port not in switch.admin_down
+        running.engine.set_port_up(port, up)
+        running.device.port_changed(port, up)
+        running.loop.wake(running.number)
+
+    @staticmethod
+    def _port(switch: Switch, port: int) -> None:
+        if port not in [spec.number for spec in switch.spec.ports]:
+            raise StartError(f"switch {switch.spec.name} has no port {port}")
+
+    # ---- reports ----
+    def _drain(self, place: int) -> None:
+        for number in self._loops[place].take_pending():
+            switch = self._by_number.get((place, number))
+            if switch is None or switch.running is None:
+                continue
+            running = switch.running
+            pending = running.engine.pending()
+            running.device.drain(pending)
+            if "pause" in pending:
+                events = running.engine.take_pause_events()
+                if running.sampler is not None:
+                    running.sampler.pauses(events)
+            if "log" in pending:
+                for message in running.engine.take_log():
+                    kind = "assert failed: " if message.failed_assert else ""
+                    self._log(f"{switch.spec.name}: {kind}{message.text}")
+
+    async def _sample_all(self) -> None:
+        assert self._records is not None
+        period = self._sample_s
+        due = time.monotonic()
+        while True:
+            self.sample()
+            self._records.flush()
+            due = max(due + period, time.monotonic())
+            await asyncio.sleep(due - time.monotonic())
+
+
+def _all_ports(spec: DeviceSpec) -> list[PortSpec]:
+    """The ports with those that lead nowhere: the loop port, and the timer port where there is to be one."""
+    ports = list(spec.ports)
+    taken = {port.number for port in ports}
+    if LOOP_PORT not in taken:
+        ports.append(PortSpec(LOOP_PORT, None, 0))
+    if spec.timer_hz > 0 and TIMER_PORT not in taken:
+        rate = max(1, round(wire_bytes(TIMER_FRAME_BYTES) * 8 * spec.timer_hz))
+        ports.append(PortSpec(TIMER_PORT, None, rate))
+    return ports
+
+
+def _read(spec: DeviceSpec, path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise StartError(f"switch {spec.name}: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StartError(f"switch {spec.name}: {path} is not text") from error

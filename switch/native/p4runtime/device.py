@@ -1,0 +1,390 @@
+"""One device as its P4Runtime clients see it: configurations, requests, streams, and what the data plane reports.
+
+Everything here runs on the event loop's thread, except reading and compiling a program, which a worker thread
+does for all devices in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from finsy.proto import p4r
+
+from switch.native.binding import Engine, EngineError
+from switch.native.build import BuildError
+from switch.native.p4runtime.arbitration import Arbitration, Notification
+from switch.native.p4runtime.config import Config, read_config
+from switch.native.p4runtime.errors import (
+    FAILED_PRECONDITION,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    PERMISSION_DENIED,
+    SPACE,
+    UNIMPLEMENTED,
+    BatchError,
+    P4RuntimeError,
+    raise_if_any,
+)
+from switch.native.p4runtime.pipeline import Pipeline, from_engine
+from switch.native.p4runtime.portmap import PortMap
+from switch.native.p4runtime.replication import Replication
+
+STREAM_BACKLOG = 4096
+"""Messages that wait for a slow client before packet-ins and digests to it are dropped."""
+READ_CHUNK = 256
+"""Entities in one ReadResponse."""
+
+_ArgT = TypeVar("_ArgT")
+_ResultT = TypeVar("_ResultT")
+
+_Action = p4r.SetForwardingPipelineConfigRequest
+
+_builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="xoff-build")
+"""Reads and compiles programs: in turn, so that equal programs are compiled once."""
+
+
+class Stream:
+    """One open StreamChannel: the messages that are to go out."""
+
+    def __init__(self) -> None:
+        self.outgoing: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+        self.dropped = 0
+
+    def send(self, message: p4r.StreamMessageResponse) -> None:
+        """Queue a message that must arrive."""
+        self.outgoing.put_nowait(message)
+
+    def offer(self, message: p4r.StreamMessageResponse) -> bool:
+        """Queue a message that may be dropped when the client does not keep up; says whether it was kept."""
+        if self.outgoing.qsize() >= STREAM_BACKLOG:
+            self.dropped += 1
+            return False
+        self.outgoing.put_nowait(message)
+        return True
+
+
+class P4RuntimeDevice:
+    """The P4Runtime side of one switch."""
+
+    def __init__(
+        self,
+        device_id: int,
+        engine: Engine,
+        *,
+        wake: Callable[[], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`wake` is called after each change of the engine, so that its packet loop looks again."""
+        self.device_id = device_id
+        self.engine = engine
+        self.ports = PortMap(engine.cpu_port)
+        self.arbitration = Arbitration(device_id)
+        self.packet_ins_dropped = 0
+        """Packet-ins for which there was no primary, or a client too slow to take them."""
+        self._wake = wake
+        self._clock = clock
+        self._replication = Replication(engine, self.ports)
+        self._pipeline: Pipeline | None = None
+        self._saved: Pipeline | None = None
+        """A configuration that was saved and not committed, in an engine of its own without ports."""
+        self._lock = asyncio.Lock()
+        self._digest_timer: asyncio.TimerHandle | None = None
+
+    # ---- configuration ----
+    async def load(self, message: p4r.ForwardingPipelineConfig) -> None:
+        """Run a program from the start; raises P4RuntimeError."""
+        config = await self._in_builder(read_config, message)
+        await self._commit(config, [])
+
+    async def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        """SetForwardingPipelineConfig; raises P4RuntimeError."""
+        self._check_device(request.device_id)
+        self.arbitration.check_write(
+            request.role, request.election_id if request.HasField("election_id") else None
+        )
+        async with self._lock:
+            action = request.action
+            if action == _Action.COMMIT:
+                await self._commit_saved(request)
+                return
+            if action not in (
+                _Action.VERIFY,
+                _Action.VERIFY_AND_SAVE,
+                _Action.VERIFY_AND_COMMIT,
+                _Action.RECONCILE_AND_COMMIT,
+            ):
+                raise P4RuntimeError(
+                    INVALID_ARGUMENT, "the action must be VERIFY, COMMIT or one of their pairs"
+                )
+            if not request.HasField("config"):
+                raise P4RuntimeError(INVALID_ARGUMENT, "the request has no config")
+            config = await self._in_builder(read_config, request.config)
+            if action == _Action.RECONCILE_AND_COMMIT and self._pipeline is not None:
+                if config.digest == self._pipeline.config.digest:
+                    self._pipeline.config = config
+                    return
+                updates = self._pipeline.export()
+                await self._shadow(config, updates)
+                await self._commit(config, updates)
+            elif action in (_Action.VERIFY_AND_COMMIT, _Action.RECONCILE_AND_COMMIT):
+                await self._commit(config, [])
+            else:
+                shadow = await self._shadow(config, [])
+                if action == _Action.VERIFY_AND_SAVE:
+                    self._saved = shadow
+
+    def get_config(
+        self, request: p4r.GetForwardingPipelineConfigRequest
+    ) -> p4r.ForwardingPipelineConfig | None:
+        """GetForwardingPipelineConfig: what was asked for of the present configuration, None without one."""
+        self._check_device(request.device_id)
+        pipeline = self._saved or self._pipeline
+        if pipeline is None:
+            return None
+        message = pipeline.config.message
+        kind = request.response_type
+        answer = p4r.ForwardingPipelineConfig()
+        if message.HasField("cookie"):
+            answer.cookie.CopyFrom(message.cookie)
+        if kind in (
+            p4r.GetForwardingPipelineConfigRequest.ALL,
+            p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
+        ):
+            answer.p4info.CopyFrom(message.p4info)
+        if kind in (
+            p4r.GetForwardingPipelineConfigRequest.ALL,
+            p4r.GetForwardingPipelineConfigRequest.DEVICE_CONFIG_AND_COOKIE,
+        ):
+            answer.p4_device_config = message.p4_device_config
+        return answer
+
+    # ---- requests ----
+    async def write(self, request: p4r.WriteRequest) -> None:
+        """Write; raises P4RuntimeError or BatchError."""
+        self._check_device(request.device_id)
+        self.arbitration.check_write(
+            request.role, request.election_id if request.HasField("election_id") else None
+        )
+        async with self._lock:
+            pipeline = self._required()
+            try:
+                pipeline.write(request.updates, request.atomicity)
+            finally:
+                self._wake()
+                self._arm_digests()
+
+    async def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.ReadResponse], BatchError | None]:
+        """Read: the responses to send, and the error to end with. Raises P4RuntimeError."""
+        self._check_device(request.device_id)
+        async with self._lock:
+            pipeline = self._required()
+            responses = [p4r.ReadResponse()]
+            results: list[P4RuntimeError | None] = []
+            for query in request.entities:
+                try:
+                    for entity in pipeline.read(query):
+                        if len(responses[-1].entities) >= READ_CHUNK:
+                            responses.append(p4r.ReadResponse())
+                        responses[-1].entities.append(entity)
+                    results.append(None)
+                except P4RuntimeError as error:
+                    results.append(error)
+            if not responses[-1].entities and len(responses) > 1:
+                responses.pop()
+            try:
+                raise_if_any(results, "Read failure")
+            except BatchError as error:
+                return responses, error
+            return responses, None
+
+    # ---- streams ----
+    def receive(self, stream: Stream, request: p4r.StreamMessageRequest) -> None:
+        """Take a client's stream message; raises P4RuntimeError when the stream is to be closed."""
+        kind = request.WhichOneof("update")
+        if kind == "arbitration":
+            self._notify(self.arbitration.update(stream, request.arbitration))
+            return
+        error = p4r.StreamError(space=SPACE)
+        try:
+            if kind == "packet":
+                error.packet_out.packet_out.CopyFrom(request.packet)
+                self._packet_out(stream, request.packet)
+            elif kind == "digest_ack":
+                error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
+                self._check_primary(stream, "acknowledge digests")
+                self._required().digests.acknowledge(request.digest_ack)
+                self._arm_digests()
+            else:
+                error.other.SetInParent()
+                raise P4RuntimeError(UNIMPLEMENTED, f"stream messages of kind {kind} are not supported")
+        except P4RuntimeError as problem:
+            error.canonical_code = problem.code
+            error.message = problem.message
+            stream.offer(p4r.StreamMessageResponse(error=error))
+
+    def leave(self, stream: Stream) -> None:
+        """A stream ended."""
+        self._notify(self.arbitration.leave(stream))
+
+    # ---- what the data plane reports ----
+    def drain(self, pending: set[str]) -> None:
+        """Send on the CPU frames, digests and idle entries that wait in the engine."""
+        if "cpu" in pending:
+            for _, frame in self.engine.take_cpu_frames():
+                if self._pipeline is None:
+                    packet = p4r.PacketIn(payload=frame)
+                else:
+                    packet = self._pipeline.packets.packet_in(frame)
+                if not self._offer(p4r.StreamMessageResponse(packet=packet)):
+                    self.packet_ins_dropped += 1
+        if "digest" in pending:
+            now = self._clock()
+            for sample in self.engine.take_digests():
+                if self._pipeline is not None:
+                    self._pipeline.digests.add(sample, now)
+            self._arm_digests()
+        if "idle" in pending:
+            self._idle()
+
+    def port_changed(self, port: int, up: bool) -> None:
+        """A port came up or went down."""
+        self.ports.set(port, up)
+        if self._pipeline is not None:
+            self._pipeline.port_changed(port)
+
+    def close(self) -> None:
+        """Stop timers."""
+        if self._digest_timer is not None:
+            self._digest_timer.cancel()
+
+    # ---- inside ----
+    def _check_device(self, device_id: int) -> None:
+        if device_id != self.device_id:
+            raise P4RuntimeError(
+                NOT_FOUND, f"device {device_id} is not here; this is device {self.device_id}"
+            )
+
+    def _required(self) -> Pipeline:
+        pipeline = self._saved or self._pipeline
+        if pipeline is None:
+            raise P4RuntimeError(
+                FAILED_PRECONDITION, "no forwarding pipeline is set; send SetForwardingPipelineConfig first"
+            )
+        return pipeline
+
+    async def _commit(self, config: Config, updates: list[p4r.Update]) -> None:
+        """Run `config`, with the state that `updates` make; raises P4RuntimeError."""
+        try:
+            await self._in_builder(self.engine.set_pipeline, config.program)
+            self._replication.clear()
+            self._pipeline = None
+            pipeline = Pipeline(config, self.engine, self.ports, self._replication)
+            pipeline.write(updates, p4r.WriteRequest.CONTINUE_ON_ERROR)
+        except EngineError as error:
+            raise from_engine(error) from error
+        finally:
+            self._wake()
+        self._pipeline = pipeline
+        self._saved = None
+        self._arm_digests()
+
+    async def _commit_saved(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        if request.HasField("config"):
+            raise P4RuntimeError(INVALID_ARGUMENT, "COMMIT takes no config; it commits the saved one")
+        if self._saved is None:
+            raise P4RuntimeError(NOT_FOUND, "no configuration was saved; use VERIFY_AND_SAVE first")
+        await self._commit(self._saved.config, self._saved.export())
+
+    async def _shadow(self, config: Config, updates: list[p4r.Update]) -> Pipeline:
+        """The configuration in an engine that no port leads to, with `updates` applied.
+
+        Raises P4RuntimeError(INVALID_ARGUMENT) when it cannot be realised or an update does not fit it.
+        """
+        engine = await self._in_builder(self._shadow_engine, config)
+        try:
+            pipeline = Pipeline(config, engine, self.ports, Replication(engine, self.ports))
+            pipeline.write(updates, p4r.WriteRequest.CONTINUE_ON_ERROR)
+        except BatchError as error:
+            first = next(result for result in error.results if result is not None)
+            raise P4RuntimeError(
+                INVALID_ARGUMENT, f"the present entries do not fit the new program: {first.message}"
+            ) from error
+        except EngineError as error:
+            raise from_engine(error) from error
+        return pipeline
+
+    def _shadow_engine(self, config: Config) -> Engine:
+        return Engine(
+            config.program,
+            device_id=self.device_id,
+            cpu_port=self.engine.cpu_port,
+            drop_port=self.engine.drop_port,
+            timestamp_hz=self.engine.timestamp_hz,
+            priority_queues=self.engine.priority_queues,
+        )
+
+    @staticmethod
+    async def _in_builder(function: Callable[[_ArgT], _ResultT], argument: _ArgT) -> _ResultT:
+        """Run in the builder's thread; a program that cannot be built is INVALID_ARGUMENT."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(_builder, function, argument)
+        except BuildError as error:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"the program cannot be compiled: {error}") from error
+        except EngineError as error:
+            raise from_engine(error) from error
+
+    def _packet_out(self, stream: Stream, packet: p4r.PacketOut) -> None:
+        self._check_primary(stream, "send packets")
+        frame = self._required().packets.packet_out(packet)
+        self.engine.rx(self.engine.cpu_port, frame, self._clock())
+        self._wake()
+
+    def _check_primary(self, stream: Stream, what: str) -> None:
+        if not self.arbitration.is_primary(stream):
+            raise P4RuntimeError(PERMISSION_DENIED, f"only the primary controller may {what}")
+
+    def _idle(self) -> None:
+        by_table: dict[str, p4r.IdleTimeoutNotification] = {}
+        for event in self.engine.take_idle_events():
+            entry = (
+                None if self._pipeline is None else self._pipeline.tables.of_handle(event.table, event.handle)
+            )
+            if entry is not None:
+                message = by_table.setdefault(event.table, p4r.IdleTimeoutNotification())
+                message.table_entry.append(entry)
+        for message in by_table.values():
+            message.timestamp = time.time_ns()
+            self._offer(p4r.StreamMessageResponse(idle_timeout_notification=message))
+
+    def _arm_digests(self) -> None:
+        """Send the digest lists that are due and look again when the next one is."""
+        if self._digest_timer is not None:
+            self._digest_timer.cancel()
+            self._digest_timer = None
+        if self._pipeline is None:
+            return
+        now = self._clock()
+        for digest_list in self._pipeline.digests.ready(now, time.time_ns()):
+            self._offer(p4r.StreamMessageResponse(digest=digest_list))
+        deadline = self._pipeline.digests.next_deadline()
+        if deadline is not None:
+            delay = max(0, deadline - now) / 1e9
+            self._digest_timer = asyncio.get_running_loop().call_later(delay, self._arm_digests)
+
+    def _offer(self, message: p4r.StreamMessageResponse) -> bool:
+        """Offer a message to every primary; says whether one of them gets it."""
+        kept = False
+        for stream in self.arbitration.primaries():
+            assert isinstance(stream, Stream)
+            kept |= stream.offer(message)
+        return kept
+
+    @staticmethod
+    def _notify(notifications: list[Notification]) -> None:
+        for stream, update in notifications:
+            assert isinstance(stream, Stream)
+            stream.send(p4r.StreamMessageResponse(arbitration=update))

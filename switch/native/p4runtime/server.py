@@ -1,0 +1,137 @@
+"""The gRPC face: P4Runtime's six calls on one port per device, all on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+from finsy.proto import p4r, p4r_grpc
+from grpc.aio import ServicerContext
+
+from switch.native.p4runtime.device import P4RuntimeDevice, Stream
+from switch.native.p4runtime.errors import STATUS_DETAILS_KEY, BatchError, P4RuntimeError, grpc_code
+
+API_VERSION = "1.4.1"
+"""P4Runtime version served (Capabilities)."""
+MAX_MESSAGE_BYTES = 128 * 1024 * 1024
+"""A device configuration may be large; the specification recommends this limit."""
+
+
+class AddressError(Exception):
+    """The server's address cannot be listened on."""
+
+
+class P4RuntimeServer:
+    """The listening server of one device."""
+
+    def __init__(self, device: P4RuntimeDevice) -> None:
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                # gRPC's default lets a second server share a port in silence.
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(device), self._server)
+
+    async def start(self, address: str) -> str:
+        """Listen on `host:port` (port 0: the system chooses); returns the actual `host:port`.
+
+        Raises AddressError.
+        """
+        host, _, port_text = address.rpartition(":")
+        if not host or not port_text.isdecimal() or int(port_text) > 65535:
+            raise AddressError(f"gRPC address {address!r} is not HOST:PORT")
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise AddressError(f"gRPC address {address} is in use or not local to this machine") from error
+        if port == 0:
+            raise AddressError(f"gRPC address {address} is in use or not local to this machine")
+        await self._server.start()
+        return f"{host}:{port}"
+
+    async def stop(self, grace_s: float = 0.0) -> None:
+        """Close the port and every stream."""
+        await self._server.stop(grace_s)
+
+
+class _Servicer(p4r_grpc.P4RuntimeServicer):
+    """Turns calls into method calls on the device, and its exceptions into statuses."""
+
+    def __init__(self, device: P4RuntimeDevice) -> None:
+        self._device = device
+
+    async def Write(self, request: p4r.WriteRequest, context: ServicerContext) -> p4r.WriteResponse:
+        try:
+            await self._device.write(request)
+        except (P4RuntimeError, BatchError) as error:
+            await _abort(context, error)
+        return p4r.WriteResponse()
+
+    async def Read(
+        self, request: p4r.ReadRequest, context: ServicerContext
+    ) -> AsyncIterator[p4r.ReadResponse]:
+        try:
+            responses, failed = await self._device.read(request)
+        except P4RuntimeError as error:
+            await _abort(context, error)
+            return
+        for response in responses:
+            yield response
+        if failed is not None:
+            await _abort(context, failed)
+
+    async def SetForwardingPipelineConfig(
+        self, request: p4r.SetForwardingPipelineConfigRequest, context: ServicerContext
+    ) -> p4r.SetForwardingPipelineConfigResponse:
+        try:
+            await self._device.set_config(request)
+        except (P4RuntimeError, BatchError) as error:
+            await _abort(context, error)
+        return p4r.SetForwardingPipelineConfigResponse()
+
+    async def GetForwardingPipelineConfig(
+        self, request: p4r.GetForwardingPipelineConfigRequest, context: ServicerContext
+    ) -> p4r.GetForwardingPipelineConfigResponse:
+        try:
+            config = self._device.get_config(request)
+        except P4RuntimeError as error:
+            await _abort(context, error)
+        return p4r.GetForwardingPipelineConfigResponse(config=config)
+
+    async def Capabilities(
+        self, request: p4r.CapabilitiesRequest, context: ServicerContext
+    ) -> p4r.CapabilitiesResponse:
+        return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+
+    async def StreamChannel(  # type: ignore[override]  # gRPC also takes a coroutine that writes itself
+        self, requests: AsyncIterator[p4r.StreamMessageRequest], context: ServicerContext
+    ) -> None:
+        stream = Stream()
+        writer = asyncio.create_task(_write_out(stream, context))
+        try:
+            async for request in requests:
+                self._device.receive(stream, request)
+        except P4RuntimeError as error:
+            writer.cancel()
+            await _abort(context, error)
+        finally:
+            self._device.leave(stream)
+            writer.cancel()
+
+
+async def _write_out(stream: Stream, context: ServicerContext) -> None:
+    while True:
+        await context.write(await stream.outgoing.get())
+
+
+async def _abort(context: ServicerContext, error: P4RuntimeError | BatchError) -> None:
+    """End the call with the error's status; never returns."""
+    if isinstance(error, BatchError):
+        status = error.status()
+        metadata = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
+        await context.abort(grpc_code(status.code), status.message, metadata)
+    else:
+        await context.abort(grpc_code(error.code), error.message)
