@@ -106,3 +106,17 @@ class Program:
     p4info: Path
     seconds: float
     """What compiling (or finding it in the cache) took."""
+
+
+def compile_program(experiment: Experiment) -> Program:
+    """Compile the experiment's P4 program, or find it in the cache. CompileError shows what is wrong in it."""
+    import time
+
+    from compiler import compile_cached
+
+    source = Path(experiment.program) if experiment.program else FABRIC_P4
+    if not source.is_file():
+        raise XoffError(f"program: there is no file {source}.")
+    begun = time.perf_counter()
+    compiled = compile_cached(source, CACHE / "programs")
+    return Program(compiled.json_path, compiled.p4info_path, round(time.perf_counter() - begun, 3))

@@ -29,7 +29,7 @@ def build_workload(spec: str | dict[str, Any], plan: FabricPlan, seed: int) -> W
     ranks = options.pop("ranks", len(hosts))
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 2 <= ranks <= len(hosts):
         raise XoffError(
-            f"workload: ranks={ranks!r} is not accepted; the fabric has {len(hosts)} hosts, 2 or more take part."
+            f"workload: ranks={ranks!r} is not accepted; the fabric has {len(hosts)} hosts, from 2 on."
         )
     if kind == "permutation":
         options.setdefault("seed", seed)
@@ -47,9 +47,7 @@ def _options(text: str) -> dict[str, Any]:
     for pair in filter(None, (part.strip() for part in body.split(","))):
         key, equals, value = (word.strip() for word in pair.partition("="))
         if not equals or not key or not value:
-            raise XoffError(
-                f"workload: {pair!r} is not understood; write {kind}:key=value,… such as {kind}:bytes=1MiB."
-            )
+            raise XoffError(f"workload: {pair!r} is not understood; write {kind}:key=value,…")
         if key in options:
             raise XoffError(f"workload: {key} is given twice.")
         options[key] = {"true": True, "false": False}.get(value, int(value) if value.isdecimal() else value)

@@ -1,0 +1,46 @@
+"""Captures: one tcpdump per host, writing `<run>/pcap/<host>.pcap`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from topologies.mininet_build import FabricNet
+from xoff.errors import XoffError
+
+SNAP_BYTES = 65535
+
+
+class Captures:
+    """Every host's frames, both ways, from here on."""
+
+    def __init__(self, net: FabricNet, folder: Path) -> None:
+        if shutil.which("tcpdump") is None:
+            raise XoffError("pcap: tcpdump is not installed; `make setup` installs it.")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        for host in net.plan.hosts:
+            process = net.get(host.name).popen(
+                ["tcpdump", "-i", net.interface(host.name), "-s", str(SNAP_BYTES), "-B", "16384", "-U", "-Z", "root",
+                 "-w", str((folder / f"{host.name}.pcap").resolve())],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            self._processes.append(process)
+        for process in self._processes:
+            # tcpdump says "listening on" once its socket is open: frames from then on are in the file.
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            while line and b"listening on" not in line:
+                line = process.stderr.readline()
+            if not line:
+                self.stop()
+                raise XoffError("pcap: tcpdump ended before it captured anything.")
+
+    def stop(self) -> None:
+        """End the captures; what they saw is on disk."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.communicate()
+        self._processes.clear()

@@ -1,0 +1,84 @@
+"""What both clocks need of an experiment, computed before anything is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switch.link import PFC_QUANTUM_BITS
+from topologies.plan import FabricPlan, SwitchPlan
+from traffic.build import EndpointConfig, TrafficOptions, build_hosts
+from traffic.collectives import Workload
+from traffic.nic.config import CongestionConfig, ReceiverConfig
+from xoff.actions import Action, check_actions, parse_actions
+from xoff.errors import XoffError
+from xoff.experiment import Experiment
+from xoff.prepare import Program, build_plan, compile_program
+from xoff.units import parse_rate
+from xoff.workload import build_workload
+
+LAPS_PER_PAUSE = 8
+"""Times that the timer packet visits each port within one longest pause: XOFF is refreshed well before it expires."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """An experiment worked out."""
+
+    experiment: Experiment
+    plan: FabricPlan
+    workload: Workload
+    endpoints: tuple[EndpointConfig, ...]
+    actions: tuple[Action, ...]
+    program: Program
+
+    @property
+    def payload_bytes(self) -> int:
+        """Payload of the whole workload."""
+        return sum(message.bytes for message in self.workload.messages)
+
+    def timer_hz(self, switch: SwitchPlan) -> float:
+        """Laps per second of the running clock that a switch's timer packet makes, one port a lap."""
+        quanta = min((p.pause_quanta for p in self.plan.classes.values() if p.lossless), default=0xFFFF)
+        fastest = max(self.plan.wall_rate(port.rate_bps) for port in switch.ports)
+        pause_seconds = max(quanta, 1) * PFC_QUANTUM_BITS / fastest
+        return len(switch.ports) * LAPS_PER_PAUSE / pause_seconds
+
+
+def make_context(experiment: Experiment) -> RunContext:
+    """Plan, workload, hosts and compiled program of an experiment; every mistake in it shows here."""
+    plan = build_plan(experiment)
+    workload = build_workload(experiment.workload, plan, experiment.seed)
+    actions = parse_actions(experiment.actions)
+    check_actions(plan, actions)
+    name, _, body = experiment.congestion_control.partition(":")
+    congestion = CongestionConfig(name=name, base_rtt_ns=0, **_congestion(body))
+    receivers = {}
+    for host, rate in experiment.receiver.items():
+        if all(host != known.name for known in plan.hosts):
+            raise XoffError(
+                f"receiver: there is no host {host!r}; hosts: {', '.join(h.name for h in plan.hosts)}."
+            )
+        receivers[host] = ReceiverConfig(drain_bps=parse_rate(rate))
+    endpoints = build_hosts(
+        plan, workload, TrafficOptions(congestion=congestion, receivers=receivers, seed=experiment.seed)
+    )
+    return RunContext(experiment, plan, workload, endpoints, actions, compile_program(experiment))
+
+
+def _congestion(body: str) -> dict[str, object]:
+    """`preset=paper,g=0.01` as fields of a CongestionConfig."""
+    preset, parameters = "", {}
+    for pair in filter(None, (part.strip() for part in body.split(","))):
+        key, equals, value = (word.strip() for word in pair.partition("="))
+        if not equals:
+            raise XoffError(
+                f"congestion_control: {pair!r} is not understood; write dcqcn:preset=paper or dcqcn:g=0.01."
+            )
+        if key == "preset":
+            preset = value
+            continue
+        try:
+            parameters[key] = float(value)
+        except ValueError:
+            raise XoffError(f"congestion_control: {key}={value!r} is not a number.") from None
+    return {"preset": preset, "parameters": parameters}

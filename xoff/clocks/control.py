@@ -1,0 +1,151 @@
+"""The controller of a run: Xoff's own, a user's file, or none; and the actions that it carries out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from controller.app import ControllerError, FabricController, ProgramFiles, run_controller_file
+from topologies.plan import ClassPolicy
+from xoff.actions import Action, port_towards, resolve_route, switch_of
+from xoff.clocks.context import RunContext
+from xoff.errors import XoffError
+from xoff.folder import RunFolder
+from xoff.records import RecordWriter
+
+
+class Control(Protocol):
+    """What a run asks of a controller."""
+
+    async def collect(self) -> None:
+        """Record the counters."""
+
+    async def act(self, action: Action) -> None:
+        """Carry out an action on the switches' tables."""
+
+    async def stop(self) -> None:
+        """Disconnect."""
+
+
+async def make_control(
+    context: RunContext,
+    addresses: Mapping[str, str],
+    folder: RunFolder,
+    now: Callable[[], int],
+    timestamp_hz: int = 1_000_000,
+) -> Control:
+    """The controller that the experiment asks for, started: the fabric is programmed when this returns."""
+    choice = context.experiment.controller
+    if choice == "none":
+        return NoControl("the experiment has no controller (controller: none)")
+    records = RecordWriter(folder.path / "records" / "controller.jsonl")
+
+    def emit(record: dict[str, Any]) -> None:
+        fields = {key: value for key, value in record.items() if key not in ("t", "kind")}
+        records(record["kind"], record.get("t", now()), **fields)
+
+    if choice != "builtin":
+        return UserControl(Path(choice), context, dict(addresses), emit, records)
+    program = ProgramFiles(context.program.json, context.program.p4info)
+    controller = FabricController(
+        context.plan, addresses, program, emit, timestamp_hz=timestamp_hz, clock=now
+    )
+    try:
+        await controller.start()
+    except ControllerError as error:
+        records.close()
+        raise XoffError(str(error)) from None
+    except BaseException:
+        records.close()
+        raise
+    return FabricControl(controller, context, records)
+
+
+class NoControl:
+    """Nobody programs the switches."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def collect(self) -> None:
+        """Nothing to record."""
+
+    async def act(self, action: Action) -> None:
+        """There is nobody to act."""
+        raise XoffError(f"{action.kind} needs the built-in controller; {self._why}.")
+
+    async def stop(self) -> None:
+        """Nothing to stop."""
+
+
+class UserControl(NoControl):
+    """A user's `async def main(plan, devices, emit)`, running beside the traffic."""
+
+    def __init__(
+        self, path: Path, context: RunContext, devices: dict[str, str], emit: Callable[[dict[str, Any]], None],
+        records: RecordWriter,
+    ) -> None:  # fmt: skip
+        super().__init__(f"this run's is {path}")
+        self._records = records
+        self._path = path
+        self._task = asyncio.create_task(run_controller_file(path, context.plan, devices, emit))
+
+    async def collect(self) -> None:
+        """Only look whether it failed; it records by itself."""
+        if self._task.done() and not self._task.cancelled() and self._task.exception() is not None:
+            raise XoffError(f"the controller {self._path} failed: {self._task.exception()}")
+
+    async def stop(self) -> None:
+        """Cancel it if it still runs."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._records.close()
+
+
+class FabricControl:
+    """Xoff's own controller."""
+
+    def __init__(self, controller: FabricController, context: RunContext, records: RecordWriter) -> None:
+        self._controller = controller
+        self._context = context
+        self._records = records
+
+    async def collect(self) -> None:
+        """Record every counter that changed."""
+        await self._controller.collect()
+
+    async def act(self, action: Action) -> None:
+        """Carry out an action; XoffError when the switches refuse."""
+        try:
+            await self._act(action)
+        except ControllerError as error:
+            raise XoffError(f"{action}: {error}") from None
+
+    async def _act(self, action: Action) -> None:
+        plan, arguments = self._context.plan, action.arguments
+        if action.kind == "set_route":
+            switch, prefix, ports = resolve_route(plan, arguments["route"])
+            await self._controller.set_route(switch, prefix, ports)
+        elif action.kind == "set_class_map":
+            node = switch_of(plan, arguments["switch"])
+            port = port_towards(node, arguments["towards"])
+            await self._controller.set_class_map(
+                node.name, port, int(arguments["from"]), int(arguments["to"])
+            )
+        elif action.kind == "set_class_policy":
+            cls = int(arguments["class"])
+            changes = {k: v for k, v in arguments.items() if k not in ("class", "switches")}
+            policy = replace(plan.classes.get(cls, ClassPolicy(lossless=False)), **changes)
+            await self._controller.set_class_policy(cls, policy, arguments.get("switches"))
+        elif action.kind == "set_load_balancing":
+            await self._controller.set_load_balancing(arguments["mode"], arguments.get("switches"))
+        else:
+            raise XoffError(f"the controller cannot carry out {action.kind}.")
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._controller.stop()
+        self._records.close()

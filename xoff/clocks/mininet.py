@@ -1,0 +1,264 @@
+"""The Mininet clock: real namespaces, real frames, wall time scaled by the plan's `time_scale`. Needs root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from switch.device import DeviceSpec, PortSpec
+from switch.device_file import write_devices
+from topologies.mininet_build import FabricNet
+from topologies.plan import SwitchPlan
+from topologies.runstate import RunState
+from traffic.worker import HostAttachment, write_workers
+from xoff.clocks.capture import Captures
+from xoff.clocks.context import RunContext
+from xoff.clocks.control import Control, make_control
+from xoff.clocks.switches import Switches, start_switches
+from xoff.clocks.worker import Event, Worker, peak_rss_bytes
+from xoff.errors import XoffError
+from xoff.folder import RunFolder
+from xoff.progress import Display
+from xoff.records import RecordWriter
+from xoff.units import parse_time
+
+SETTLE_SECONDS = 0.2
+"""From the word to begin to the first frame: every worker has heard it by then."""
+
+
+class MininetRun:
+    """One run; `run` is called once."""
+
+    def __init__(self, context: RunContext, folder: RunFolder, display: Display) -> None:
+        self.context = context
+        self.folder = folder
+        self.display = display
+        self.epoch = time.monotonic_ns()
+        self._received: dict[str, int] = {}
+
+    def now(self) -> int:
+        """Nanoseconds since the run began."""
+        return time.monotonic_ns() - self.epoch
+
+    async def run(self) -> None:
+        """Build, program, run, record; whatever happens, nothing of it is left on the machine."""
+        folder, display, context = self.folder, self.display, self.context
+        async with AsyncExitStack() as stack:
+            state = RunState.create()
+            stack.callback(state.clear)
+            with (
+                folder.phase("build"),
+                display.phase(f"building {len(context.plan.hosts)} hosts, links and switches"),
+            ):
+                net = FabricNet(context.plan, state)
+                stack.callback(net.stop)
+            captures = Captures(net, folder.path / "pcap") if context.experiment.pcap else None
+            if captures is not None:
+                stack.callback(captures.stop)
+            with (
+                folder.phase("switches"),
+                display.phase(f"starting {len(context.plan.switches)} P4 switches"),
+            ):
+                devices = [self._device(switch, net) for switch in context.plan.switches]
+                write_devices(folder.path / "devices.json", devices)
+                switches = await start_switches(context.experiment.switch, devices, state, folder, self.epoch,
+                                                round(parse_time(context.experiment.sample) / 1e6))  # fmt: skip
+                stack.push_async_callback(switches.stop)
+            folder.facts |= {"switch": switches.target, "switch_reason": switches.reason}
+            display.say(f"switches: {switches.target} ({switches.reason})")
+            records = stack.enter_context(RecordWriter(folder.path / "records" / "run.jsonl"))
+            with folder.phase("hosts"), display.phase("starting hosts"):
+                workers = await self._start_hosts(net, state, stack)
+            with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
+                control = await make_control(context, switches.addresses, folder, self.now)
+                stack.push_async_callback(control.stop)
+            self._tell_shell(state, switches)
+            folder.facts["wall_seconds"]["ready"] = round(self.now() / 1e9, 3)
+            with folder.phase("workload"):
+                await self._traffic(workers, control, switches, records)
+            folder.facts["peak_rss_bytes"] = sum(
+                peak_rss_bytes(pid) for pid in (os.getpid(), *switches.pids(), *(w.pid for w in workers))
+            )
+            await control.collect()
+        folder.facts["wall_seconds"]["total"] = round(self.now() / 1e9, 3)
+        folder.save()
+
+    def _device(self, switch: SwitchPlan, net: FabricNet) -> DeviceSpec:
+        plan = self.context.plan
+        return DeviceSpec(
+            name=switch.name,
+            device_id=switch.device_id,
+            ports=tuple(
+                PortSpec(
+                    port.number,
+                    net.interface(switch.name, port.number),
+                    plan.wall_rate(port.rate_bps),
+                    plan.wall_time(port.delay_ns),
+                )
+                for port in switch.ports
+            ),
+            program_json=self.context.program.json,
+            p4info=self.context.program.p4info,
+            grpc_address="127.0.0.1:0",
+            timer_hz=self.context.timer_hz(switch),
+            seed=self.context.experiment.seed + switch.device_id,
+        )
+
+    async def _start_hosts(self, net: FabricNet, state: RunState, stack: AsyncExitStack) -> list[Worker]:
+        """A few worker processes with all NICs between them, ready to begin."""
+        endpoints = self.context.endpoints
+        attachments = {
+            e.nic.name: HostAttachment(net.interface(e.nic.name), str(net.namespace(e.nic.name)))
+            for e in endpoints
+        }
+        paths = write_workers(
+            self.folder.path.resolve(),
+            endpoints,
+            attachments,
+            workers=os.cpu_count() or 1,
+            sample_ns=parse_time(self.context.experiment.sample),
+            epoch_ns=self.epoch,
+        )
+        workers = []
+        for number, path in enumerate(paths):
+            worker = await Worker.start(
+                f"host worker {number}",
+                [sys.executable, "-m", "traffic.host", str(path)],
+                state.environment(),
+                self.folder.path / "logs" / f"hosts-{number}.log",
+            )
+            stack.push_async_callback(worker.end)
+            state.record(processes=[worker.pid])
+            workers.append(worker)
+        await asyncio.gather(*(worker.wait("ready") for worker in workers))
+        return workers
+
+    def _tell_shell(self, state: RunState, switches: Switches) -> None:
+        """Leave the switches' addresses where `xoff shell` finds them while the run lives."""
+        path = state.path.with_suffix(".switches")
+        path.write_text(
+            json.dumps(
+                {
+                    "addresses": dict(switches.addresses),
+                    "device_ids": {s.name: s.device_id for s in self.context.plan.switches},
+                    "p4info": str(self.context.program.p4info),
+                    "json": str(self.context.program.json),
+                }
+            )
+        )
+
+    async def _traffic(
+        self, workers: list[Worker], control: Control, switches: Switches, records: RecordWriter
+    ) -> None:
+        """Begin the workload, act on schedule, sample, and return when it is done, stopped or out of time."""
+        experiment, workload = self.context.experiment, self.context.workload
+        begin = time.monotonic_ns() + round(SETTLE_SECONDS * 1e9)
+        limit = parse_time(experiment.time_limit) / 1e9
+        with self.display.transfer(
+            f"{workload.name}: {len(workload.ranks)} ranks", self.context.payload_bytes
+        ) as bar:
+
+            def progress(worker: Worker, event: Event) -> None:
+                self._received[worker.name] = int(event.get("bytes_received", 0))
+                bar.update(sum(self._received.values()))
+
+            for worker in workers:
+                worker.on_event = lambda event, worker=worker: progress(worker, event)  # type: ignore[misc]
+                await worker.send(f"start {begin}")
+            background = [
+                asyncio.create_task(self._collect(control)),
+                asyncio.create_task(self._act(begin, workers, control, switches, records)),
+                asyncio.create_task(switches.watch()),
+            ]
+            done = asyncio.gather(*(worker.wait("done") for worker in workers))
+            summaries: list[Event] | None = None
+            try:
+                summaries = await self._until(done, background, SETTLE_SECONDS + limit)
+            finally:
+                for task in [*background, done]:
+                    task.cancel()
+                await asyncio.gather(*background, done, return_exceptions=True)
+        self._conclude(begin, summaries, records)
+
+    async def _until(self, done: asyncio.Future[list[Event]], background: list[asyncio.Task[None]], seconds: float
+                     ) -> list[Event] | None:  # fmt: skip
+        """Wait for the workload; None when time ran out. A background task that fails ends the run with its error."""
+        watched: set[asyncio.Future[Any]] = {done, *background}
+        deadline = time.monotonic() + seconds
+        while not done.done():
+            finished, _ = await asyncio.wait(
+                watched, timeout=max(0.0, deadline - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not finished:
+                return None
+            for task in finished - {done}:
+                task.result()
+                watched.discard(task)
+        return done.result()
+
+    async def _collect(self, control: Control) -> None:
+        period = max(1.0, parse_time(self.context.experiment.sample) / 1e9)
+        while True:
+            await asyncio.sleep(period)
+            await control.collect()
+
+    async def _act(self, begin: int, workers: list[Worker], control: Control, switches: Switches,
+                   records: RecordWriter) -> None:  # fmt: skip
+        schedule = [(action.at_ns, action) for action in self.context.actions]
+        if self.context.experiment.stop_after:
+            schedule.append((parse_time(self.context.experiment.stop_after), None))
+        for at, action in sorted(schedule, key=lambda item: item[0]):
+            await asyncio.sleep(max(0.0, (begin + at - time.monotonic_ns()) / 1e9))
+            if action is None or action.kind == "stop_senders":
+                for worker in workers:
+                    await worker.send("stop")
+                records("note", self.now(), text="the senders were stopped")
+            elif not await switches.act(action, self.context.plan):
+                await control.act(action)
+            if action is not None:
+                self.display.say(f"{at / 1e9:.1f} s: {action}")
+                records("note", self.now(), text=str(action))
+
+    def _conclude(self, begin: int, summaries: list[Event] | None, records: RecordWriter) -> None:
+        """Write the collective's record and whether it finished."""
+        hosts = [host for event in summaries or [] for host in event["hosts"]]
+        failed = {id: reason for host in hosts for id, reason in host["failed"].items()}
+        unfinished = sum(host["unsent"] + host["unreceived"] for host in hosts)
+        finished = summaries is not None and not failed and not unfinished
+        ends = [host["last_received"] for host in hosts if host["last_received"] >= 0]
+        write_collective(
+            self.context,
+            records,
+            begin - self.epoch,
+            max(ends) - self.epoch if finished and ends else None,
+            self.now(),
+        )
+        for id, reason in sorted(failed.items(), key=lambda item: int(item[0])):
+            records("note", self.now(), text=f"message {id} failed: {reason}")
+        self.folder.facts["finished"] = finished
+
+
+def write_collective(
+    context: RunContext, records: RecordWriter, start: int, end: int | None, now: int
+) -> None:
+    """The record of the workload as a whole; `end` is None when it did not finish."""
+    from traffic.collectives import ideal_ns, payload_share
+
+    workload = context.workload
+    rate = min(host.rate_bps for host in context.plan.hosts)
+    records("collective", now, op=workload.name, ranks=len(workload.ranks), bytes=workload.bytes, start=start, end=end,
+            ideal_ns=ideal_ns(workload, rate), busbw_factor=workload.busbw_factor,
+            payload_ceiling=payload_share(context.plan.mtu))  # fmt: skip
+
+
+def require_root() -> None:
+    """XoffError that says what to do when this process may not make namespaces."""
+    if os.geteuid() != 0:
+        raise XoffError(
+            "the Mininet clock needs root: run it with sudo, or use --clock virtual, which does not."
+        )

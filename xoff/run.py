@@ -1,0 +1,83 @@
+"""A run from beginning to end: experiment in, run folder and summary out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from xoff.errors import XoffError
+from xoff.experiment import Experiment
+from xoff.folder import RunFolder
+from xoff.metrics import Summary, summarise
+from xoff.progress import Display
+from xoff.rundata import read_run
+
+
+class Interrupted(XoffError):
+    """Ctrl-C or a termination signal; everything has been cleaned up."""
+
+
+def execute(experiment: Experiment, out: Path, display: Display | None = None) -> Summary:
+    """Run the experiment; its folder goes into `out`. XoffError (and what planning raises) on anything that fails."""
+    from xoff.clocks.context import make_context
+
+    display = display or Display()
+    if experiment.clock == "mininet":
+        from xoff.clocks.requirements import require_mininet
+
+        require_mininet()
+    with display.phase("planning and compiling"):
+        context = make_context(experiment)
+    folder = RunFolder.create(out, experiment)
+    context.plan.write(folder.path / "plan.json")
+    folder.facts["program"] = {"json": str(context.program.json), "seconds": context.program.seconds}
+    if experiment.clock == "mininet":
+        from xoff.clocks.mininet import MininetRun
+
+        _until_interrupted(MininetRun(context, folder, display).run)
+    else:
+        from xoff.clocks.simulation import VirtualRun
+
+        _until_interrupted(VirtualRun(context, folder, display).run)
+    with display.phase("writing the report"):
+        return write_reports(folder.path)
+
+
+def _until_interrupted(run: Callable[[], Awaitable[None]]) -> None:
+    """Run to the end; SIGINT or SIGTERM cancels, waits for the clean-up and raises Interrupted."""
+
+    async def main() -> None:
+        task = asyncio.ensure_future(run())
+        loop = asyncio.get_running_loop()
+        received: list[signal.Signals] = []
+
+        def interrupt(number: signal.Signals) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, interrupt, number)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not received:
+                raise
+            raise Interrupted(f"stopped by {received[0].name}; everything it had made is removed.") from None
+
+    asyncio.run(main())
+
+
+def write_reports(folder: Path) -> Summary:
+    """Summary, page and HPCC files of a run folder, from its records."""
+    from xoff.report.hpcc_files import write_hpcc_files
+    from xoff.report.page import write_page
+
+    data = read_run(folder)
+    summary = summarise(data)
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    write_page(data, summary)
+    write_hpcc_files(data)
+    return summary
