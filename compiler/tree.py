@@ -29,7 +29,7 @@ Names. `Name.decl` is the declaration node: `VarDecl`, `ConstDecl`, `Param`, `In
 as a value prefix (`E.member`, `error.NoMatch`, `C.apply(…)`, `C(…)`); look at its `type.of`.
 
 Members. `Member.kind` says what `expr.name` is:
-  `field`          struct/header/union field (`expr.type` is a RecordType), or `.hit`, `.miss`, `.action_run` of `apply()`
+  `field`          struct/header/union field (`expr.type` is a RecordType), or `hit`, `miss`, `action_run` of `apply()`
   `enum` `error`   a constant; `value` holds it
   `next` `last` `lastIndex` `size`   of a header stack
   `method`         only as the callee of a `Call`
@@ -43,8 +43,8 @@ Calls. `Call.kind` says what is called, `Call.target` which declaration, `Call.b
   `control_apply`    a ControlDecl (ControlTypeDecl for a constructor parameter); `call.receiver` is a Name of an
                      InstanceDecl or Param, or a TypeExpr (direct application `C.apply()`)
   `parser_apply`     the same for a ParserDecl or ParserTypeDecl
-  `header_method`    target None; `call.method` is isValid, setValid, setInvalid (headers), isValid (unions); `call.receiver`
-  `stack_method`     target None; `call.method` is push_front, pop_front (the count in `call.bound[0].expr`); `call.receiver`
+  `header_method`    target None; `call.method` is isValid, setValid, setInvalid (unions: isValid) of `call.receiver`
+  `stack_method`     target None; `call.method` is push_front, pop_front of `call.receiver`; `call.bound[0]` is the count
   `size_method`      target None; minSizeInBits, minSizeInBytes, maxSizeInBits, maxSizeInBytes: `value` is folded
   `constructor`      an ExternDecl, ControlDecl, ParserDecl or PackageDecl; `call.type` is the object's type,
                      `call.constructor` the chosen ExternMethod of an ExternDecl
@@ -398,6 +398,9 @@ class Decl(Node):
 
     annotations: Sequence[Annotation]
     name: str
+    type: Type = field(default=UNKNOWN, init=False, repr=False)
+    """Its type, where it has one: the type that a type declaration introduces, the type of a variable or parameter, the
+    `FunctionType` of a function or method, the type of the instance that an `InstanceDecl` makes."""
 
     def annotation(self, name: str) -> Annotation | None:
         """The last annotation called `name`, or None."""
@@ -411,8 +414,6 @@ class Decl(Node):
 class TypeParam(Decl):
     """A type parameter; `type` is its `types.TypeVar`."""
 
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
-
 
 @dataclass(eq=False)
 class Param(Decl):
@@ -422,7 +423,6 @@ class Param(Decl):
     """`in`, `out`, `inout` or ``."""
     ref: TypeRef
     default: Expr | None = None
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -431,7 +431,6 @@ class ConstDecl(Decl):
 
     ref: TypeRef
     init: Expr
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
     value: Any = field(default=None, init=False, repr=False)
 
 
@@ -441,7 +440,6 @@ class VarDecl(Decl):
 
     ref: TypeRef
     init: Expr | None
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -453,7 +451,6 @@ class InstanceDecl(Decl):
     ref: TypeRef
     initializer: Sequence[Decl] | None = None
     """Functions (implementations of abstract methods) and instances."""
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -461,7 +458,6 @@ class StructField(Decl):
     """A field."""
 
     ref: TypeRef
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -471,7 +467,6 @@ class RecordDecl(Decl):
     keyword: str
     type_params: Sequence[TypeParam]
     fields: Sequence[StructField]
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -487,7 +482,6 @@ class EnumDecl(Decl):
 
     ref: TypeRef | None
     members: Sequence[EnumMember]
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -511,7 +505,6 @@ class TypedefDecl(Decl):
     newtype: bool
     ref: TypeRef
     inline: Decl | None = None
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -523,7 +516,6 @@ class ExternMethod(Decl):
     """None for a constructor."""
     params: Sequence[Param]
     abstract: bool = False
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
     extern: ExternDecl | None = field(default=None, init=False, repr=False)
     """The extern it belongs to."""
 
@@ -534,7 +526,6 @@ class ExternDecl(Decl):
 
     type_params: Sequence[TypeParam]
     methods: Sequence[ExternMethod]
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -544,7 +535,6 @@ class ExternFunction(Decl):
     type_params: Sequence[TypeParam]
     result: TypeRef
     params: Sequence[Param]
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -555,7 +545,6 @@ class FunctionDecl(Decl):
     result: TypeRef
     params: Sequence[Param]
     body: Block
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -564,7 +553,6 @@ class ActionDecl(Decl):
 
     params: Sequence[Param]
     body: Block
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -573,7 +561,6 @@ class ApplicableDecl(Decl):
 
     type_params: Sequence[TypeParam]
     params: Sequence[Param]
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -617,7 +604,6 @@ class ValueSetDecl(Decl):
 
     ref: TypeRef
     size: Expr
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
 
 
 @dataclass(eq=False)
@@ -724,7 +710,6 @@ class TableDecl(Decl):
     has_entries: bool
     properties: Sequence[Property]
     has_keys: bool = True
-    type: Type = field(default=UNKNOWN, init=False, repr=False)
     default_action: ActionRef | None = field(default=None, init=False, repr=False)
     default_action_const: bool = field(default=False, init=False, repr=False)
 

@@ -156,6 +156,18 @@ class TupleType(Type):
 
 
 @dataclass(frozen=True)
+class StructLiteralType(TupleType):
+    """The type of `{a = x, b = y}` where nothing says what it should become: a tuple whose elements have names."""
+
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            "struct {" + " ".join(f"{t} {n};" for n, t in zip(self.names, self.elements, strict=True)) + "}"
+        )
+
+
+@dataclass(frozen=True)
 class ListType(Type):
     """`list<element>`: a compile-time sequence for extern constructors."""
 
@@ -442,6 +454,13 @@ class EnumValue:
 @dataclass(frozen=True)
 class ErrorValue:
     """A member of `error`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class MatchKindValue:
+    """A member of `match_kind`."""
 
     name: str
 

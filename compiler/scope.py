@@ -1,0 +1,65 @@
+"""Names and what they mean: nested scopes, overloads, and suggestions for a misspelt name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from compiler import tree
+
+OVERLOADABLE = (tree.FunctionDecl, tree.ExternFunction)
+"""Declarations that may share a name, told apart by their parameters."""
+
+
+class Scope:
+    """The names of one scope and the scopes around it."""
+
+    __slots__ = ("names", "outer")
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.names: dict[str, list[tree.Decl]] = {}
+
+    def declare(self, decl: tree.Decl) -> tree.Decl | None:
+        """Adds `decl`; returns the earlier declaration that it clashes with, if any (then it replaces nothing)."""
+        known = self.names.get(decl.name)
+        if known is None:
+            self.names[decl.name] = [decl]
+            return None
+        if isinstance(decl, OVERLOADABLE) and all(isinstance(k, OVERLOADABLE) for k in known):
+            known.append(decl)
+            return None
+        return known[0]
+
+    def lookup(self, name: str) -> list[tree.Decl]:
+        """What `name` means here: the innermost scope's declarations of it (several when overloaded), or []."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.names.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return []
+
+    @property
+    def outermost(self) -> Scope:
+        """The top level."""
+        scope = self
+        while scope.outer is not None:
+            scope = scope.outer
+        return scope
+
+    def all_names(self) -> Iterator[str]:
+        """Every visible name."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.outer
+
+
+def did_you_mean(name: str, candidates: Iterator[str] | list[str] | tuple[str, ...]) -> str:
+    """`; did you mean 'x'?` when a candidate is close to `name`, else nothing."""
+    options = list(dict.fromkeys(candidates))[:5000]
+    lowered = {o.lower(): o for o in reversed(options)}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.7)
+    return f"; did you mean '{lowered[close[0]]}'?" if close else ""
