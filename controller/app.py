@@ -5,15 +5,24 @@ A user's own controller is a Python file with `async def main(plan, devices, emi
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import inspect
+import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from topologies.plan import ClassPolicy, FabricPlan, LoadBalancing
+from controller.device import OUT_RESET_PORT, Device
+from controller.fixedpoint import FixedPointError, red_slope
+from controller.intent import SwitchIntent
+from controller.routing import BALANCE_MODES
+from controller.session import SessionError, pipeline_schema
+from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing
 
 Emit = Callable[[dict[str, Any]], None]
-"""Takes one record (docs/architecture.md, Records) without its `t`, which the writer stamps if it is missing."""
+"""Takes one record (docs/records.md) without its `t`, which the writer stamps."""
 
 
 class ControllerError(Exception):
@@ -31,8 +40,8 @@ class ProgramFiles:
 class FabricController:
     """Every switch of one plan. All methods belong to one asyncio event loop.
 
-    `addresses` maps switch names to `host:port` of their P4Runtime servers; switches of the plan that are not in it are left
-    alone. `timestamp_hz` is what the switches' P4 timestamps tick at (`DeviceSpec.timestamp_hz`).
+    `addresses` maps switch names to `host:port` of their P4Runtime servers; switches of the plan that are not in it
+    are left alone. `timestamp_hz` is what the switches' P4 timestamps tick at (`DeviceSpec.timestamp_hz`).
     """
 
     def __init__(
@@ -43,9 +52,30 @@ class FabricController:
         emit: Emit | None = None,
         *,
         timestamp_hz: int = 1_000_000,
-        clock: Callable[[], int] | None = None,
     ) -> None:
-        raise NotImplementedError
+        known = {switch.name for switch in plan.switches}
+        for name in addresses:
+            if name not in known:
+                raise ControllerError(f"switch {name!r} is not in the plan of {plan.name!r}")
+        try:
+            schema = pipeline_schema(program.p4info, program.json)
+        except OSError as error:
+            raise ControllerError(f"the program cannot be read: {error}") from error
+        self.plan = plan
+        self._emit: Emit = emit or (lambda record: None)
+        self._event = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._devices = {
+            switch.name: Device(
+                SwitchIntent.of_plan(plan, switch, timestamp_hz),
+                addresses[switch.name],
+                schema,
+                self._emit,
+                self._event.set,
+            )
+            for switch in plan.switches
+            if switch.name in addresses
+        }
 
     async def start(self, *, timeout: float = 60.0) -> None:
         """Connect to all switches at once, load the program and write all tables; returns when every one is programmed.
@@ -53,48 +83,158 @@ class FabricController:
         From then on a switch that restarts is programmed again by itself. Raises ControllerError naming the switches
         that were not ready within `timeout` seconds and why.
         """
-        raise NotImplementedError
+        self._tasks = [
+            asyncio.create_task(device.follow(), name=f"controller:{device.name}")
+            for device in self._devices.values()
+        ]
+        try:
+            await asyncio.wait_for(self._settle(), timeout)
+        except asyncio.TimeoutError as error:
+            problem = self._problem(within=timeout)
+            await self.stop()
+            raise ControllerError(problem) from error
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _settle(self) -> None:
+        """Until all are ready; ControllerError as soon as one has given up, the task's error if one failed."""
+        while not all(device.ready for device in self._devices.values()):
+            if any(device.given_up for device in self._devices.values()):
+                raise ControllerError(self._problem())
+            self._event.clear()
+            waiting = asyncio.create_task(self._event.wait())
+            try:
+                done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+            for task in done:
+                if task is not waiting and task.exception() is not None:
+                    task.result()
+
+    def _problem(self, within: float | None = None) -> str:
+        late = [device for device in self._devices.values() if not device.ready]
+        bad = [device for device in late if device.given_up] or late
+        told = "; ".join(
+            f"{device.name} at {device.address}: {device.problem or 'no answer yet'}" for device in bad[:3]
+        )
+        more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
+        limit = f" within {within:g} s" if within is not None else ""
+        return f"{len(late)} of {len(self._devices)} switches could not be programmed{limit}: {told}{more}"
 
     async def stop(self) -> None:
         """Disconnect. The switches keep forwarding as they were programmed."""
-        raise NotImplementedError
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
 
     async def collect(self) -> None:
-        """Read the counters of every switch and emit a record for each that changed since the last call."""
-        raise NotImplementedError
+        """Read the counters of every switch and emit a record for each that changed since the last call.
+
+        A switch that is away is passed over.
+        """
+        for device in self._devices.values():
+            try:
+                await device.collect()
+            except SessionError:
+                continue  # `follow` has seen it too, and says so in `states`
+
+    def states(self) -> dict[str, str]:
+        """Each switch: `ready`, or why it is not."""
+        return {
+            name: "ready" if device.ready else device.problem or "connecting"
+            for name, device in self._devices.items()
+        }
+
+    def times_programmed(self, switch: str) -> int:
+        """How often a switch has been programmed; grows when it comes back after a restart."""
+        return self._device(switch).programmed
+
+    async def wait_programmed(self, switch: str, times: int, *, timeout: float = 30.0) -> None:
+        """Until the switch is ready and was programmed at least `times` times; ControllerError after `timeout` s."""
+        device = self._device(switch)
+
+        async def done() -> None:
+            while not (device.ready and device.programmed >= times):
+                self._event.clear()
+                await self._event.wait()
+
+        try:
+            await asyncio.wait_for(done(), timeout)
+        except asyncio.TimeoutError as error:
+            raise ControllerError(
+                f"{switch} was not programmed again within {timeout:g} s: {device.problem or 'no answer yet'}"
+            ) from error
 
     async def verify_timers(self, *, wait: float = 1.0) -> dict[str, int]:
-        """Laps of each switch's timer packet counted within `wait` seconds (0: PFC refresh is not running there)."""
-        raise NotImplementedError
+        """Laps of each switch's timer packet within `wait` seconds (0: PFC refresh is not running there)."""
+        before = {name: await device.laps() for name, device in self._devices.items()}
+        await asyncio.sleep(wait)
+        return {name: await device.laps() - before[name] for name, device in self._devices.items()}
 
     async def set_route(self, switch: str, prefix: str, ports: Sequence[int]) -> None:
-        """Send what goes to `prefix` through `ports` (equal candidates). ControllerError on an unknown switch or port."""
-        raise NotImplementedError
+        """Send what goes to `prefix` through `ports` (equal candidates).
+
+        ControllerError on an unknown switch, a bad prefix or a port that the switch does not have.
+        """
+        device = self._device(switch)
+        try:
+            network = str(ipaddress.ip_network(prefix))
+        except ValueError as error:
+            raise ControllerError(f"{prefix!r} is not an IP prefix: {error}") from error
+        if not ports:
+            raise ControllerError(f"a route needs at least one port ({switch}, {prefix})")
+        for port in ports:
+            self._check_port(device, port)
+        kept = {old: new for old, new in device.intent.routes.items() if _normal(old) != network}
+        routes = {**kept, network: tuple(sorted(set(ports)))}
+        await self._change(device, replace(device.intent, routes=routes))
 
     async def set_load_balancing(self, mode: LoadBalancing, switches: Sequence[str] | None = None) -> None:
         """Change how a candidate is chosen, on all switches or the named ones."""
-        raise NotImplementedError
+        if mode not in BALANCE_MODES:
+            raise ControllerError(f"load balancing {mode!r} is unknown; accepted: {', '.join(BALANCE_MODES)}")
+        await self._change_all(switches, lambda intent: replace(intent, balance=mode))
 
     async def set_class_policy(
         self, cls: int, policy: ClassPolicy, switches: Sequence[str] | None = None
     ) -> None:
         """Change a class's ECN, PFC and limits, on all switches or the named ones."""
-        raise NotImplementedError
+        _check_class(cls)
+        try:
+            red_slope(policy)
+        except FixedPointError as error:
+            raise ControllerError(str(error)) from error
+        await self._change_all(
+            switches, lambda intent: replace(intent, policies={**intent.policies, cls: policy})
+        )
 
     async def set_class_map(self, switch: str, egress_port: int, cls: int, new_class: int) -> None:
         """Packets of `cls` that leave through `egress_port` change to `new_class` (queue and DSCP) from here on.
 
         `new_class == cls` removes the change. This is how a deadlock's cycle of queues is cut on one link.
         """
-        raise NotImplementedError
+        device = self._device(switch)
+        self._check_port(device, egress_port)
+        _check_class(cls)
+        _check_class(new_class)
+        changed = {key: new for key, new in device.intent.class_map.items() if key != (egress_port, cls)}
+        if new_class != cls:
+            changed[egress_port, cls] = new_class
+        await self._change(device, replace(device.intent, class_map=changed))
 
     async def cordon(self, switch: str, port: int) -> None:
         """Take a port out of every group that has another candidate; what is queued there still leaves."""
-        raise NotImplementedError
+        device = self._device(switch)
+        self._check_port(device, port)
+        await self._change(device, replace(device.intent, cordoned=device.intent.cordoned | {port}))
 
     async def uncordon(self, switch: str, port: int) -> None:
         """Put it back."""
-        raise NotImplementedError
+        device = self._device(switch)
+        self._check_port(device, port)
+        await self._change(device, replace(device.intent, cordoned=device.intent.cordoned - {port}))
 
     async def reset_accounting(self, switch: str, port: int) -> None:
         """Forget the bytes held for and queued at a port and resume its upstream.
@@ -102,12 +242,64 @@ class FabricController:
         Only for an idle port after a switch's own queue overflowed (counter `lost` above 0): frames dropped
         behind the program's back are otherwise counted as held for ever.
         """
-        raise NotImplementedError
+        device = self._device(switch)
+        self._check_port(device, port)
+        try:
+            await device.operate(OUT_RESET_PORT, port)
+        except SessionError as error:
+            raise ControllerError(f"{switch}: {error}") from error
+
+    def _device(self, switch: str) -> Device:
+        if switch not in self._devices:
+            raise ControllerError(
+                f"switch {switch!r} is not under control; there are {', '.join(sorted(self._devices))}"
+            )
+        return self._devices[switch]
+
+    def _check_port(self, device: Device, port: int) -> None:
+        numbers = [p.number for p in device.intent.switch.ports]
+        if port not in numbers:
+            raise ControllerError(f"{device.name} has no port {port}; it has {', '.join(map(str, numbers))}")
+
+    async def _change(self, device: Device, intent: SwitchIntent) -> None:
+        try:
+            await device.change(intent)
+        except SessionError as error:
+            raise ControllerError(f"{device.name}: {error}") from error
+
+    async def _change_all(
+        self, switches: Sequence[str] | None, change: Callable[[SwitchIntent], SwitchIntent]
+    ) -> None:
+        devices = [self._device(name) for name in (self._devices if switches is None else switches)]
+        await asyncio.gather(*(self._change(device, change(device.intent)) for device in devices))
+
+
+def _normal(prefix: str) -> str:
+    return str(ipaddress.ip_network(prefix))
+
+
+def _check_class(cls: int) -> None:
+    if not 0 <= cls < CLASSES:
+        raise ControllerError(f"class {cls} does not exist; classes are 0 to {CLASSES - 1}")
 
 
 async def run_controller_file(path: Path, plan: FabricPlan, devices: Mapping[str, str], emit: Emit) -> None:
     """Run a user's controller: its `async def main(plan, devices, emit)`; `devices` maps switch names to `host:port`.
 
-    Raises ControllerError when the file cannot be loaded or has no such function.
+    Raises ControllerError when the file cannot be loaded, has no such function, or fails.
     """
-    raise NotImplementedError
+    spec = importlib.util.spec_from_file_location("xoff_user_controller", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise ControllerError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ControllerError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    main = getattr(module, "main", None)
+    if not inspect.iscoroutinefunction(main):
+        raise ControllerError(f"{path} needs `async def main(plan, devices, emit)`")
+    try:
+        await main(plan, devices, emit)
+    except Exception as error:
+        raise ControllerError(f"{path} failed: {type(error).__name__}: {error}") from error
