@@ -22,7 +22,7 @@ from controller.session import SessionError, pipeline_schema
 from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing
 
 Emit = Callable[[dict[str, Any]], None]
-"""Takes one record (docs/records.md) without its `t`, which the writer stamps."""
+"""Takes one record (docs/records.md); its `t` is there when the controller was given a clock."""
 
 
 class ControllerError(Exception):
@@ -41,7 +41,8 @@ class FabricController:
     """Every switch of one plan. All methods belong to one asyncio event loop.
 
     `addresses` maps switch names to `host:port` of their P4Runtime servers; switches of the plan that are not in it
-    are left alone. `timestamp_hz` is what the switches' P4 timestamps tick at (`DeviceSpec.timestamp_hz`).
+    are left alone. `timestamp_hz` is what the switches' P4 timestamps tick at (`DeviceSpec.timestamp_hz`). `clock`
+    gives the records' `t`, ns since the run's epoch.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class FabricController:
         emit: Emit | None = None,
         *,
         timestamp_hz: int = 1_000_000,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         known = {switch.name for switch in plan.switches}
         for name in addresses:
@@ -62,7 +64,7 @@ class FabricController:
         except OSError as error:
             raise ControllerError(f"the program cannot be read: {error}") from error
         self.plan = plan
-        self._emit: Emit = emit or (lambda record: None)
+        self._emit: Emit = _stamped(emit, clock) if emit is not None else lambda record: None
         self._event = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._devices = {
@@ -272,6 +274,12 @@ class FabricController:
     ) -> None:
         devices = [self._device(name) for name in (self._devices if switches is None else switches)]
         await asyncio.gather(*(self._change(device, change(device.intent)) for device in devices))
+
+
+def _stamped(emit: Emit, clock: Callable[[], int] | None) -> Emit:
+    if clock is None:
+        return emit
+    return lambda record: emit({"t": clock(), **record})
 
 
 def _normal(prefix: str) -> str:

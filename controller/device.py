@@ -20,7 +20,8 @@ RETRY_SECONDS = 0.2
 
 OUT_SEND, OUT_START_TIMER, OUT_STOP_TIMER, OUT_RESET_PORT = range(4)
 """Packet-out operations of p4src/constants.p4."""
-_CONTROL_FRAME = bytes(60)
+_CONTROL_FRAME = bytes(48)
+"""The timer packet is this with a 12-byte timer header: 60 bytes, the shortest frame."""
 
 _EVERYTHING = (
     p4r.Entity(table_entry=p4r.TableEntry()),
