@@ -91,22 +91,11 @@ def first_pos(stmts: list[ir.Stmt]) -> int:
     for stmt in stmts:
         if stmt.pos >= 0:
             return stmt.pos
-        for inner in _bodies(stmt):
+        for inner in ir.inner_lists(stmt):
             found = first_pos(inner)
             if found >= 0:
                 return found
     return -1
-
-
-def _bodies(stmt: ir.Stmt) -> list[list[ir.Stmt]]:
-    if isinstance(stmt, ir.If):
-        return [stmt.then, stmt.otherwise]
-    if isinstance(stmt, ir.Block | ir.Loop):
-        return [stmt.body]
-    if isinstance(stmt, ir.Apply):
-        arms = [stmt.hit, stmt.miss, stmt.otherwise, *(stmt.actions or {}).values()]
-        return [arm for arm in arms if arm is not None]
-    return []
 
 
 class GraphBuilder:
@@ -145,7 +134,7 @@ class GraphBuilder:
         for stmt in stmts:
             if isinstance(stmt, ir.Apply):
                 self.applications.setdefault(stmt.table, []).append(stmt)
-            for body in _bodies(stmt):
+            for body in ir.inner_lists(stmt):
                 self._count(body)
 
     def _shape(self, stmt: ir.Stmt) -> tuple[bool, frozenset[int]]:
@@ -154,7 +143,7 @@ class GraphBuilder:
         if found is None:
             applies = isinstance(stmt, ir.Apply)
             leaves: set[int] = {stmt.label} if isinstance(stmt, ir.Leave) else set()
-            for body in _bodies(stmt):
+            for body in ir.inner_lists(stmt):
                 for inner in body:
                     inner_applies, inner_leaves = self._shape(inner)
                     applies = applies or inner_applies
@@ -232,8 +221,15 @@ class GraphBuilder:
         else:
             chosen = stmt.actions or {}
             other = after if stmt.otherwise is None else self._sequence(stmt.otherwise, after)
+            done: dict[int, Next] = {id(stmt.otherwise): other}
             for action in reversed(table.actions):
-                arms[action.name] = self._sequence(chosen[action], after) if action in chosen else other
+                arm = chosen.get(action)
+                if arm is None:
+                    arms[action.name] = other
+                    continue
+                if id(arm) not in done:
+                    done[id(arm)] = self._sequence(arm, after)
+                arms[action.name] = done[id(arm)]
             arms = {action.name: arms[action.name] for action in table.actions}
         places = self.applications[table]
         if len(places) == 1:

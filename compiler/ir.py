@@ -370,6 +370,31 @@ def trim_tail(body: list[Stmt], label: int) -> None:
         trim_tail(body[-1].body, label)
 
 
+def inner_lists(stmt: Stmt) -> list[list[Stmt]]:
+    """The statement lists inside a statement."""
+    if isinstance(stmt, If):
+        return [stmt.then, stmt.otherwise]
+    if isinstance(stmt, Block | Loop):
+        return [stmt.body]
+    if isinstance(stmt, Apply):
+        arms = [stmt.hit, stmt.miss, stmt.otherwise, *(stmt.actions or {}).values()]
+        return list({id(arm): arm for arm in arms if arm is not None}.values())
+    if isinstance(stmt, SubParser):
+        return [state.body for state in stmt.states]
+    return []
+
+
+def leads_to(body: list[Stmt], label: int) -> bool:
+    """Whether `body` has a `Leave(label)`."""
+    for stmt in body:
+        if isinstance(stmt, Leave):
+            if stmt.label == label:
+                return True
+        elif any(leads_to(inner, label) for inner in inner_lists(stmt)):
+            return True
+    return False
+
+
 # --------------------------------------------------------------------------- parsers
 
 
@@ -411,6 +436,7 @@ class Action:
     body: list[Stmt]
     pos: int = -1
     hidden: bool = False
+    can_exit: bool = False
 
 
 @dataclass(eq=False)
@@ -462,7 +488,6 @@ class Table:
     profile: str | None = None
     selector: bool = False
     pos: int = -1
-    can_exit: bool = False
 
 
 # --------------------------------------------------------------------------- the whole

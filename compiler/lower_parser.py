@@ -126,8 +126,6 @@ def _keys(scope: Scope, expr: tree.Expr) -> list[ir.Expr]:
     keys: list[ir.Expr] = []
     for leaf in leaves(value):
         part = as_scalar(scope, leaf, expr)
-        if isinstance(part, ir.Unary) and part.op == "same" and isinstance(part.value, ir.Field):
-            part = part
         if not isinstance(part, ir.Field | ir.LastField):
             cell = scope.temporary(part.type, "select")
             scope.emit(ir.Assign(cell, part, pos=expr.pos))
