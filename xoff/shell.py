@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from topologies.runstate import STATE_FOLDER, read_states
+from topologies.runstate import STATE_FOLDER, RunState, read_states
 from xoff.errors import XoffError
 from xoff.prepare import REPOSITORY
 
@@ -16,11 +16,16 @@ ELECTION_LOW = 1
 """Below the controller's election id: the shell reads beside it as a backup and does not take the switch away."""
 
 
+def switches_file(state: RunState) -> Path:
+    """Where a run tells the shell about its switches, beside its state file."""
+    return state.path.with_suffix(".switches")
+
+
 def running_switches(folder: Path = STATE_FOLDER) -> dict[str, Any]:
     """What the newest living run wrote about its switches; XoffError when none is running."""
     states, _ = read_states(folder)
     for state in sorted(states, key=lambda s: s.path.stat().st_mtime, reverse=True):
-        path = state.path.with_suffix(".switches")
+        path = switches_file(state)
         if state.owner_is_alive() and path.exists():
             facts: dict[str, Any] = json.loads(path.read_text())
             return facts

@@ -50,8 +50,7 @@ def make_context(experiment: Experiment) -> RunContext:
     workload = build_workload(experiment.workload, plan, experiment.seed)
     actions = parse_actions(experiment.actions)
     check_actions(plan, actions)
-    name, _, body = experiment.congestion_control.partition(":")
-    congestion = CongestionConfig(name=name, base_rtt_ns=0, **_congestion(body))
+    congestion = congestion_config(experiment.congestion_control)
     receivers = {}
     for host, rate in experiment.receiver.items():
         if all(host != known.name for known in plan.hosts):
@@ -65,14 +64,16 @@ def make_context(experiment: Experiment) -> RunContext:
     return RunContext(experiment, plan, workload, endpoints, actions, compile_program(experiment))
 
 
-def _congestion(body: str) -> dict[str, object]:
-    """`preset=paper,g=0.01` as fields of a CongestionConfig."""
-    preset, parameters = "", {}
+def congestion_config(text: str) -> CongestionConfig:
+    """`dcqcn:preset=paper,g=0.01` as the NICs take it; XoffError when it is not of that form."""
+    name, _, body = text.partition(":")
+    preset = ""
+    parameters: dict[str, float] = {}
     for pair in filter(None, (part.strip() for part in body.split(","))):
         key, equals, value = (word.strip() for word in pair.partition("="))
         if not equals:
             raise XoffError(
-                f"congestion_control: {pair!r} is not understood; write dcqcn:preset=paper or dcqcn:g=0.01."
+                f"congestion_control: {pair!r} is not understood; write {name}:preset=… or {name}:g=0.01."
             )
         if key == "preset":
             preset = value
@@ -81,4 +82,4 @@ def _congestion(body: str) -> dict[str, object]:
             parameters[key] = float(value)
         except ValueError:
             raise XoffError(f"congestion_control: {key}={value!r} is not a number.") from None
-    return {"preset": preset, "parameters": parameters}
+    return CongestionConfig(name=name.strip(), preset=preset, parameters=parameters, base_rtt_ns=0)

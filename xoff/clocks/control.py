@@ -50,9 +50,7 @@ async def make_control(
     if choice != "builtin":
         return UserControl(Path(choice), context, dict(addresses), emit, records)
     program = ProgramFiles(context.program.json, context.program.p4info)
-    controller = FabricController(
-        context.plan, addresses, program, emit, timestamp_hz=timestamp_hz, clock=now
-    )
+    controller = FabricController(context.plan, addresses, program, emit, timestamp_hz=timestamp_hz)
     try:
         await controller.start()
     except ControllerError as error:

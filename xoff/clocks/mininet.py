@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from switch.device import DeviceSpec, PortSpec
@@ -16,6 +17,7 @@ from topologies.mininet_build import FabricNet
 from topologies.plan import SwitchPlan
 from topologies.runstate import RunState
 from traffic.worker import HostAttachment, write_workers
+from xoff.actions import Action
 from xoff.clocks.capture import Captures
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
@@ -25,6 +27,7 @@ from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.progress import Display
 from xoff.records import RecordWriter
+from xoff.shell import switches_file
 from xoff.units import parse_time
 
 SETTLE_SECONDS = 0.2
@@ -77,7 +80,7 @@ class MininetRun:
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
                 control = await make_control(context, switches.addresses, folder, self.now)
                 stack.push_async_callback(control.stop)
-            self._tell_shell(state, switches)
+            stack.callback(self._tell_shell(state, switches).unlink, missing_ok=True)
             folder.facts["wall_seconds"]["ready"] = round(self.now() / 1e9, 3)
             with folder.phase("workload"):
                 await self._traffic(workers, control, switches, records)
@@ -138,9 +141,9 @@ class MininetRun:
         await asyncio.gather(*(worker.wait("ready") for worker in workers))
         return workers
 
-    def _tell_shell(self, state: RunState, switches: Switches) -> None:
+    def _tell_shell(self, state: RunState, switches: Switches) -> Path:
         """Leave the switches' addresses where `xoff shell` finds them while the run lives."""
-        path = state.path.with_suffix(".switches")
+        path = switches_file(state)
         path.write_text(
             json.dumps(
                 {
@@ -151,6 +154,7 @@ class MininetRun:
                 }
             )
         )
+        return path
 
     async def _traffic(
         self, workers: list[Worker], control: Control, switches: Switches, records: RecordWriter
@@ -168,7 +172,7 @@ class MininetRun:
                 bar.update(sum(self._received.values()))
 
             for worker in workers:
-                worker.on_event = lambda event, worker=worker: progress(worker, event)  # type: ignore[misc]
+                worker.on_event = lambda event, worker=worker: progress(worker, event)
                 await worker.send(f"start {begin}")
             background = [
                 asyncio.create_task(self._collect(control)),
@@ -180,7 +184,8 @@ class MininetRun:
             try:
                 summaries = await self._until(done, background, SETTLE_SECONDS + limit)
             finally:
-                for task in [*background, done]:
+                done.cancel()
+                for task in background:
                     task.cancel()
                 await asyncio.gather(*background, done, return_exceptions=True)
         self._conclude(begin, summaries, records)
@@ -209,7 +214,9 @@ class MininetRun:
 
     async def _act(self, begin: int, workers: list[Worker], control: Control, switches: Switches,
                    records: RecordWriter) -> None:  # fmt: skip
-        schedule = [(action.at_ns, action) for action in self.context.actions]
+        schedule: list[tuple[int, Action | None]] = [
+            (action.at_ns, action) for action in self.context.actions
+        ]
         if self.context.experiment.stop_after:
             schedule.append((parse_time(self.context.experiment.stop_after), None))
         for at, action in sorted(schedule, key=lambda item: item[0]):

@@ -91,7 +91,7 @@ class NativeSwitches:
         if verb is None:
             return False
         switch = switch_of(plan, action.arguments["switch"])
-        ends = [(switch.name, None)]
+        ends: list[tuple[str, int | None]] = [(switch.name, None)]
         if "towards" in action.arguments:
             port = next(
                 p for p in switch.ports if p.number == port_towards(switch, action.arguments["towards"])

@@ -1,0 +1,229 @@
+"""The virtual run: the same engines, NICs and controller in one process, in simulated nanoseconds, without root.
+
+Each switch is a native engine with its P4Runtime server on loopback, so the controller programs it exactly as in
+Mininet; it has settled before the traffic begins. When it acts during a run, simulated time stands
+still until it is done, so that the run is a function of the experiment alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from contextlib import AsyncExitStack, suppress
+
+from switch.device import LOOP_PORT, TIMER_PORT
+from switch.link import wire_bytes
+from switch.native.binding import Engine
+from switch.native.node import TIMER_FRAME_BYTES
+from switch.native.p4runtime.device import P4RuntimeDevice
+from switch.native.p4runtime.server import P4RuntimeServer
+from switch.native.program import Program
+from switch.native.sampler import EngineSampler, RecordFile
+from topologies.plan import SwitchPlan
+from traffic.endpoint import Endpoint
+from xoff.actions import Action, port_towards, switch_of
+from xoff.clocks.context import RunContext
+from xoff.clocks.control import Control, make_control
+from xoff.clocks.mininet import write_collective
+from xoff.clocks.virtual import VirtualClock
+from xoff.errors import XoffError
+from xoff.folder import RunFolder
+from xoff.progress import Display, TransferBar
+from xoff.records import RecordWriter
+from xoff.units import format_time, parse_time
+
+TIMESTAMP_HZ = 10**9
+SETTLE_NS = 1_000_000
+"""Simulated time between the controller's last write and the first frame: packet-outs and timer laps are under way."""
+STEP_NS = 1_000_000
+"""Simulated time between two looks at Ctrl-C and the progress display."""
+
+
+class SimulatedSwitch:
+    """An engine, its P4Runtime server and its sampler."""
+
+    def __init__(
+        self, plan: SwitchPlan, engine: Engine, device: P4RuntimeDevice, sampler: EngineSampler
+    ) -> None:
+        self.plan = plan
+        self.engine = engine
+        self.device = device
+        self.sampler = sampler
+        self.server = P4RuntimeServer(device)
+
+    def drain(self) -> None:
+        """Hand what the engine reports to P4Runtime clients and records."""
+        pending = self.engine.pending()
+        if pending:
+            self.device.drain(pending)
+            if "pause" in pending:
+                self.sampler.pauses(self.engine.take_pause_events())
+
+
+class VirtualRun:
+    """One run; `run` is called once."""
+
+    def __init__(self, context: RunContext, folder: RunFolder, display: Display) -> None:
+        self.context = context
+        self.folder = folder
+        self.display = display
+        self.clock = VirtualClock()
+        self.switches: dict[str, SimulatedSwitch] = {}
+        self.endpoints: list[Endpoint] = []
+
+    async def run(self) -> None:
+        """Build, program, simulate, record."""
+        folder, display, context = self.folder, self.display, self.context
+        records_path = folder.path / "records"
+        folder.facts |= {
+            "switch": "native",
+            "switch_reason": "the virtual clock runs the native engine in process",
+        }
+        begun = time.monotonic()
+        async with AsyncExitStack() as stack:
+            records = stack.enter_context(RecordWriter(records_path / "run.jsonl"))
+            host_records = stack.enter_context(RecordWriter(records_path / "hosts-0.jsonl"))
+            switch_records = RecordFile(records_path / "switch.jsonl", 0)
+            stack.callback(switch_records.close)
+            with folder.phase("switches"), display.phase(f"loading {len(context.plan.switches)} P4 switches"):
+                addresses = await self._start_switches(switch_records, stack)
+            self._add_hosts(host_records)
+            self._connect()
+            with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
+                control = await make_control(context, addresses, folder, lambda: self.clock.now, TIMESTAMP_HZ)
+                stack.push_async_callback(control.stop)
+            folder.facts["wall_seconds"]["ready"] = round(time.monotonic() - begun, 3)
+            with folder.phase("workload"):
+                await self._simulate(control, records)
+            await control.collect()
+            for switch in self.switches.values():
+                switch.drain()
+                switch.sampler.sample(self.clock.now, everything=True)
+            for endpoint in self.endpoints:
+                endpoint.sample(self.clock.now)
+        folder.facts["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        folder.facts["wall_seconds"]["total"] = round(time.monotonic() - begun, 3)
+        folder.facts["link_traversals"] = self.clock.traversals
+        folder.save()
+
+    async def _start_switches(self, records: RecordFile, stack: AsyncExitStack) -> dict[str, str]:
+        context = self.context
+        program = Program.from_text(context.program.json.read_text(), context.program.p4info.read_text())
+        addresses = {}
+        for plan in context.plan.switches:
+            engine = Engine(program, device_id=plan.device_id, timestamp_hz=TIMESTAMP_HZ,
+                            seed=context.experiment.seed + plan.device_id)  # fmt: skip
+            stack.callback(engine.close)
+            for port in plan.ports:
+                engine.add_port(port.number, context.plan.wall_rate(port.rate_bps), port.delay_ns)
+            engine.add_port(LOOP_PORT, 0, 0)
+            engine.add_port(TIMER_PORT, round(wire_bytes(TIMER_FRAME_BYTES) * 8 * context.timer_hz(plan)), 0)
+            device = P4RuntimeDevice(
+                plan.device_id, engine, wake=lambda name=plan.name: self.clock.touch(name),  # type: ignore[misc]
+                clock=lambda: self.clock.now,
+            )  # fmt: skip
+            sampler = EngineSampler(plan.name, engine, [port.number for port in plan.ports], records)
+            switch = SimulatedSwitch(plan, engine, device, sampler)
+            self.clock.add(plan.name, engine)
+            self.switches[plan.name] = switch
+            addresses[plan.name] = await switch.server.start("127.0.0.1:0")
+            stack.push_async_callback(switch.server.stop)
+            stack.callback(device.close)
+        return addresses
+
+    def _add_hosts(self, records: RecordWriter) -> None:
+        for config in self.context.endpoints:
+            endpoint = Endpoint(config, record=records)
+            self.endpoints.append(endpoint)
+            self.clock.add(endpoint.name, endpoint)
+
+    def _connect(self) -> None:
+        plan = self.context.plan
+        hosts = {host.name for host in plan.hosts}
+        for switch in plan.switches:
+            for port in switch.ports:
+                if port.peer in hosts or (switch.name, port.number) < (port.peer, port.peer_port):
+                    self.clock.connect(switch.name, port.number, port.peer, port.peer_port)
+
+    async def _simulate(self, control: Control, records: RecordWriter) -> None:
+        """Advance simulated time from event to event, with samples, actions and the display between."""
+        experiment, clock = self.context.experiment, self.clock
+        await self._advance(clock.now + SETTLE_NS, None)
+        begin = clock.now
+        for endpoint in self.endpoints:
+            endpoint.start(begin)
+            clock.touch(endpoint.name)
+        sample = max(1, parse_time(experiment.sample))
+        limit = begin + parse_time(experiment.time_limit)
+        schedule: list[tuple[int, Action | None]] = [(begin + a.at_ns, a) for a in self.context.actions]
+        if experiment.stop_after:
+            schedule.append((begin + parse_time(experiment.stop_after), None))
+        schedule.sort(key=lambda item: item[0])
+        next_sample = begin
+        total = self.context.payload_bytes
+        with self.display.transfer(f"{self.context.workload.name} in virtual time", total) as bar:
+            while not self._finished() and clock.now < limit:
+                if clock.now >= next_sample:
+                    self._sample()
+                    next_sample = clock.now + sample
+                while schedule and schedule[0][0] <= clock.now:
+                    await self._act(schedule.pop(0)[1], control, records)
+                until = min(next_sample, limit, schedule[0][0] if schedule else limit)
+                await self._advance(until, bar)
+        finished = self._finished()
+        last = max((e.last_received_ns for e in self.endpoints), default=-1)
+        write_collective(self.context, records, begin, last if finished else None, clock.now)
+        for endpoint in self.endpoints:
+            for id, reason in endpoint.failed.items():
+                records("note", clock.now, text=f"message {id} failed: {reason}")
+        self.folder.facts["finished"] = finished
+
+    async def _advance(self, until: int, bar: TransferBar | None) -> None:
+        """Run to `until` or to the workload's end, a step at a time so that Ctrl-C and the display get their turn."""
+        clock = self.clock
+        while clock.now < until and not (bar is not None and self._finished()):
+            clock.run(until=min(until, clock.now + STEP_NS), stop=self._finished if bar is not None else None)
+            for switch in self.switches.values():
+                switch.drain()
+            if bar is not None:
+                done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
+                bar.update(done, format_time(clock.now))
+            await asyncio.sleep(0)
+
+    def _finished(self) -> bool:
+        return all(endpoint.finished for endpoint in self.endpoints)
+
+    def _sample(self) -> None:
+        for switch in self.switches.values():
+            switch.sampler.sample(self.clock.now)
+        for endpoint in self.endpoints:
+            endpoint.sample(self.clock.now)
+
+    async def _act(self, action: Action | None, control: Control, records: RecordWriter) -> None:
+        now = self.clock.now
+        if action is None or action.kind == "stop_senders":
+            for endpoint in self.endpoints:
+                endpoint.stop(now)
+                self.clock.touch(endpoint.name)
+            records("note", now, text="the senders were stopped")
+            return
+        if action.kind in ("link_down", "link_up"):
+            self._set_link(action)
+        elif action.kind in ("kill_switch", "restart_switch"):
+            raise XoffError(f"{action.kind} is an action of the Mininet clock.")
+        else:
+            await control.act(action)
+        self.display.say(f"{format_time(now)}: {action}")
+        records("note", now, text=str(action))
+
+    def _set_link(self, action: Action) -> None:
+        switch = switch_of(self.context.plan, action.arguments["switch"])
+        number = port_towards(switch, action.arguments["towards"])
+        port = next(p for p in switch.ports if p.number == number)
+        for name, end in ((switch.name, port.number), (port.peer, port.peer_port)):
+            with suppress(KeyError):
+                simulated = self.switches[name]
+                simulated.engine.set_port_up(end, action.kind == "link_up")
+                simulated.device.port_changed(end, action.kind == "link_up")
+                self.clock.touch(name)
