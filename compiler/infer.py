@@ -46,9 +46,6 @@ class Binding(dict[TypeVar, Type]):
             assert isinstance(arg, types.ApplicableType)
             if arg.decl is param.decl and param.args:
                 return self._all(param.args, arg.args)
-            required = [p for p in arg.params if not p.optional]
-            if not len(required) <= len(param.params) <= len(arg.params):
-                return True  # reported when the argument is converted
             return all(self.unify(p.type, a.type) for p, a in zip(param.params, arg.params, strict=False))
         return True
 

@@ -47,8 +47,8 @@ class Tokens:
 
 
 def tokenize(source: Source) -> Tokens:
-    """All tokens of `source`; CompileError at a comment or string without end. A character that means nothing in P4 becomes a
-    `STRAY` token, because free-form annotations may hold anything."""
+    """All tokens of `source`; CompileError at a comment or string without end. A character that means nothing in P4
+    becomes a `STRAY` token, because free-form annotations may hold anything."""
     text = source.text
     kinds: list[str] = []
     texts: list[str] = []

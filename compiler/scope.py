@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from compiler import tree
 
-OVERLOADABLE = (tree.FunctionDecl, tree.ExternFunction)
-"""Declarations that may share a name, told apart by their parameters."""
+OVERLOADABLE = (
+    (tree.FunctionDecl, tree.ExternFunction),
+    (tree.ControlDecl, tree.ParserDecl, tree.PackageDecl),
+)
+"""Families of declarations that may share a name, told apart by their (constructor) parameters."""
 
 
 class Scope:
@@ -26,9 +29,11 @@ class Scope:
         if known is None:
             self.names[decl.name] = [decl]
             return None
-        if isinstance(decl, OVERLOADABLE) and all(isinstance(k, OVERLOADABLE) for k in known):
-            known.append(decl)
-            return None
+        for family in OVERLOADABLE:
+            same = isinstance(decl, family) and all(isinstance(k, family) for k in known)
+            if same and not any(_same_parameters(decl, k) for k in known):
+                known.append(decl)
+                return None
         return known[0]
 
     def lookup(self, name: str) -> list[tree.Decl]:
@@ -55,6 +60,19 @@ class Scope:
         while scope is not None:
             yield from scope.names
             scope = scope.outer
+
+
+def _same_parameters(left: tree.Decl, right: tree.Decl) -> bool:
+    """Whether calls could not tell the two apart: (constructor) parameters of the same names and types."""
+    mine, others = _parameters(left), _parameters(right)
+    if len(getattr(left, "type_params", ())) != len(getattr(right, "type_params", ())):
+        return False
+    return [(p.name, str(p.type)) for p in mine] == [(p.name, str(p.type)) for p in others]
+
+
+def _parameters(decl: tree.Decl) -> list[tree.Param]:
+    found = getattr(decl, "constructor_params", None)
+    return list(getattr(decl, "params", ()) if found is None else found)
 
 
 def did_you_mean(name: str, candidates: Iterator[str] | list[str] | tuple[str, ...]) -> str:

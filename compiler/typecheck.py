@@ -163,7 +163,10 @@ class Checker(TableChecker):
                         )
                         break
             elif isinstance(base, types.StackType):
-                if not isinstance(types.underlying(base.element), types.BitType | types.BoolType):
+                element: Type = base
+                while isinstance(element, types.StackType):
+                    element = types.underlying(element.element)
+                if not isinstance(element, types.BitType | types.BoolType | types.StructType):
                     self.error(field.pos, f"a header cannot have an array of {base.element} ('{field.name}')")
             elif not isinstance(base, types.BitType | types.BoolType | types.VarbitType):
                 self.error(field.pos, f"a header cannot have a field of type {field.type} ('{field.name}')")
@@ -198,13 +201,15 @@ class Checker(TableChecker):
         decl.type = enum
         self.declare(decl)
         base = bits_of(underlying) or types.UNKNOWN
-        for member in decl.members:
-            assert member.init is not None
-            member.init = self.convert(self.expr(member.init), base, f"the value of '{member.name}'")
-            if member.init.value is None and not isinstance(member.init.type, UnknownType):
-                self.error(member.pos, f"the value of '{member.name}' must be known at compile time")
-            member.type = enum
-            enum.members[member.name] = member.init.value if isinstance(member.init.value, int) else 0
+        with self.inner_scope():  # a value may use the members before it
+            for member in decl.members:
+                assert member.init is not None
+                member.init = self.convert(self.expr(member.init), base, f"the value of '{member.name}'")
+                if member.init.value is None and not isinstance(member.init.type, UnknownType):
+                    self.error(member.pos, f"the value of '{member.name}' must be known at compile time")
+                member.type = enum
+                enum.members[member.name] = member.init.value if isinstance(member.init.value, int) else 0
+                self.scope.declare(member)
 
     def _typedef(self, decl: tree.TypedefDecl) -> None:
         if decl.inline is not None:
@@ -291,7 +296,8 @@ class Checker(TableChecker):
                     implemented.add(item.name)
                     self._function(item, decl)
         for name, found in methods.items():
-            if any(m.abstract for m in found) and name not in implemented:
+            needed = [m for m in found if m.abstract and m.annotation("optional") is None]
+            if needed and name not in implemented:
                 self.error(
                     decl.pos, f"'{decl.name}' must implement the abstract method '{name}' of {extern.name}"
                 )
@@ -325,7 +331,11 @@ class Checker(TableChecker):
                 if param.direction in ("out", "inout"):
                     self.error(param.pos, f"an {param.direction} parameter cannot have a default value")
                 what = f"the default value of '{param.name}'"
-                param.default = self.convert(self.expr(param.default), param.type, what)
+                param.default = self.expr(param.default)
+                if not isinstance(param.type, types.DeclaredType) or not any(
+                    isinstance(a, types.TypeVar) for a in param.type.args
+                ):
+                    param.default = self.convert(param.default, param.type, what)
                 if not self.is_constant(param.default):
                     self.error(param.default.pos, f"{what} must be known at compile time")
             self.declare(param)
@@ -405,34 +415,33 @@ class Checker(TableChecker):
         decl.type = kind(decl.name, decl, variables, params)
         self.declare(decl)
 
-    def _no_generic_body(self, decl: tree.ParserDecl | tree.ControlDecl, word: str) -> None:
-        if decl.type_params:
-            self.error(decl.type_params[0].pos, f"a {word} with a body cannot have type parameters")
-
     def _parser(self, decl: tree.ParserDecl) -> None:
-        self._no_generic_body(decl, "parser")
         with self.inner_scope(), self.inside(Body("parser", decl.name)):
-            self.declare_type_params(decl.type_params)
+            variables = self.declare_type_params(decl.type_params)
             params = self.params(decl.params)
             self.params(decl.constructor_params, constructor=True)
-            decl.type = types.ParserType(decl.name, decl, (), params)
-            for local in decl.locals:
-                self._annotations(local.annotations)
-                self._local(local)
-            states: dict[str, tree.StateDecl] = {"accept": tree.ACCEPT, "reject": tree.REJECT}
-            for state in decl.states:
-                if state.name in states:
-                    reserved = " (accept and reject are given)" if state.name in ("accept", "reject") else ""
-                    self.error(state.pos, f"the state '{state.name}' is already declared{reserved}")
-                states[state.name] = state
-            if "start" not in states:
-                self.error(decl.pos, f"the parser {decl.name} has no state 'start'")
-            for state in decl.states:
-                self._annotations(state.annotations)
-                with self.inner_scope():
-                    self.statements(state.body)
-                    self._transition(state, states)
+            decl.type = types.ParserType(decl.name, decl, variables, params)
+            with self.inner_scope():
+                self._parser_body(decl)
         self.declare(decl)
+
+    def _parser_body(self, decl: tree.ParserDecl) -> None:
+        for local in decl.locals:
+            self._annotations(local.annotations)
+            self._local(local)
+        states: dict[str, tree.StateDecl] = {"accept": tree.ACCEPT, "reject": tree.REJECT}
+        for state in decl.states:
+            if state.name in states:
+                reserved = " (accept and reject are given)" if state.name in ("accept", "reject") else ""
+                self.error(state.pos, f"the state '{state.name}' is already declared{reserved}")
+            states[state.name] = state
+        if "start" not in states:
+            self.error(decl.pos, f"the parser {decl.name} has no state 'start'")
+        for state in decl.states:
+            self._annotations(state.annotations)
+            with self.inner_scope():
+                self.statements(state.body)
+                self._transition(state, states)
 
     def _transition(self, state: tree.StateDecl, states: Mapping[str, tree.StateDecl]) -> None:
         transition = state.transition
@@ -486,14 +495,14 @@ class Checker(TableChecker):
         self.declare(decl)
 
     def _control(self, decl: tree.ControlDecl) -> None:
-        self._no_generic_body(decl, "control")
         with self.inner_scope(), self.inside(Body("control", decl.name)):
-            self.declare_type_params(decl.type_params)
+            variables = self.declare_type_params(decl.type_params)
             params = self.params(decl.params)
             self.params(decl.constructor_params, constructor=True)
-            decl.type = types.ControlType(decl.name, decl, (), params)
-            for local in decl.locals:
-                self._annotations(local.annotations)
-                self._local(local)
-            self.block(decl.body)
+            decl.type = types.ControlType(decl.name, decl, variables, params)
+            with self.inner_scope():
+                for local in decl.locals:
+                    self._annotations(local.annotations)
+                    self._local(local)
+                self.block(decl.body)
         self.declare(decl)

@@ -218,6 +218,8 @@ class CallChecker(ExpressionChecker):
     def _infer(self, call: tree.Call, pairs: Pairs, binding: Binding, what: str) -> bool:
         for param, arg in pairs:
             if arg is None:
+                if param.default is not None:
+                    binding.unify(param.type, param.default.type)
                 continue
             if isinstance(arg.expr.type, UnknownType):
                 return False
@@ -417,11 +419,9 @@ class CallChecker(ExpressionChecker):
     # ------------------------------------------------------------- constructors
 
     def _constructor(self, call: tree.Call, callee: tree.TypeExpr) -> None:
-        self.expr(callee)
-        if isinstance(callee.type, UnknownType):
+        of = self._constructed_type(call, callee)
+        if isinstance(of, UnknownType):
             return
-        assert isinstance(callee.type, types.TypeType)
-        of = callee.type.of
         element = of
         while isinstance(element, types.StackType):
             element = element.element
@@ -472,6 +472,39 @@ class CallChecker(ExpressionChecker):
                 )
                 return
         call.type = types.substitute(of, binding)
+
+    def _constructed_type(self, call: tree.Call, callee: tree.TypeExpr) -> Type:
+        """The type to make an instance of; among parsers, controls and packages of one name, the one that takes the
+        arguments."""
+        ref = callee.ref
+        if isinstance(ref, tree.NamedTypeRef):
+            scope = self.scope.outermost if ref.absolute else self.scope
+            found = scope.lookup(ref.name)
+            if len(found) > 1:
+                fitting = [d for d in found if self._takes(d, call)]
+                for decl in fitting[:1]:
+                    ref.decl, ref.type = decl, decl.type
+                    if ref.args is not None:
+                        args = [self.resolve(a) for a in ref.args]
+                        variables = self.type_params_of(decl)
+                        ref.type = types.substitute(decl.type, dict(zip(variables, args, strict=False)))
+                    callee.type = types.TypeType(ref.type)
+                    return ref.type
+        self.expr(callee)
+        return callee.type.of if isinstance(callee.type, types.TypeType) else types.UNKNOWN
+
+    def _takes(self, decl: tree.Decl, call: tree.Call) -> bool:
+        if isinstance(decl.type, types.PackageType):
+            params = decl.type.params
+        elif isinstance(decl, tree.ControlDecl | tree.ParserDecl):
+            params = tuple(map(param_type, decl.constructor_params))
+        else:
+            return False
+        ref = call.callee.ref if isinstance(call.callee, tree.TypeExpr) else None
+        wanted = len(ref.args) if isinstance(ref, tree.NamedTypeRef) and ref.args is not None else None
+        if wanted is not None and wanted != len(self.type_params_of(decl)):
+            return False
+        return not isinstance(match_arguments(params, call.args), str)
 
     def _constructor_params(
         self, call: tree.Call, element: types.DeclaredType

@@ -112,6 +112,8 @@ class ExpressionChecker(TypeResolver):
         expr.type = decl.type
         if isinstance(decl, tree.ConstDecl):
             expr.value = decl.value
+        elif isinstance(decl, tree.EnumMember) and isinstance(decl.type, types.SerEnumType):
+            expr.value = decl.type.members[decl.name]
         return expr
 
     def _type_expr(self, expr: tree.TypeExpr) -> tree.Expr:
@@ -356,7 +358,7 @@ class ExpressionChecker(TypeResolver):
             if amount is None:
                 self.error(expr.right.pos, "the shift amount must have a width or be known at compile time")
                 return None
-        elif not isinstance(right, BitType) or right.signed:
+        elif not isinstance(right, BitType) or (right.signed and amount is None):
             self.error(expr.right.pos, f"a shift amount must be bit<N> or a constant, not {right}")
             return None
         if isinstance(amount, int) and amount < 0:
@@ -595,7 +597,9 @@ class ExpressionChecker(TypeResolver):
                 return expr
         if isinstance(source, types.SerEnumType) and source.underlying == target:
             return self._implicit(expr, target)
-        if fits_signature(source, target):
+        if isinstance(source, BitType) and isinstance(target, InfIntType):
+            return self._implicit(expr, target)
+        if types.agrees(source, target):
             return expr
         if isinstance(source, types.SetType) and isinstance(target, types.SetType):
             return expr
@@ -747,7 +751,9 @@ class ExpressionChecker(TypeResolver):
         if isinstance(expr, tree.StructExpr):
             return all(self.is_constant(f.expr) for f in expr.fields)
         if isinstance(expr, tree.Call):
-            return expr.kind == "constructor"
+            if expr.kind == "extern_function":  # a factory
+                return all(b.expr is None or self.is_constant(b.expr) for b in expr.bound)
+            return expr.kind in ("constructor", "size_method")
         return isinstance(expr, tree.InvalidHeader | tree.Dots | tree.This)
 
 
@@ -805,21 +811,6 @@ def castable(source: Type, target: Type) -> bool:
     if isinstance(source, types.TupleType) and isinstance(target, types.ListType):
         return all(castable(e, target.element) for e in source.elements)
     return False
-
-
-def fits_signature(source: Type, target: Type) -> bool:
-    """Whether a parser or control of type `source` can stand where one of type `target` is asked for."""
-    if not isinstance(target, types.ParserType | types.ControlType) or type(source) is not type(target):
-        return False
-    assert isinstance(source, types.ApplicableType)
-    if len(source.params) < len(target.params):
-        return False
-    for have, want in zip(source.params, target.params, strict=False):
-        if have.direction != want.direction or not (
-            have.type == want.type or isinstance(want.type, types.DontCareType)
-        ):
-            return False
-    return all(p.optional for p in source.params[len(target.params) :])
 
 
 def _is_literal(expr: tree.Expr) -> bool:

@@ -21,7 +21,10 @@ class TableChecker(StatementChecker):
         """The keyset as written, checked: one component per type in `wanted` (a value set may stand for all)."""
         whole = keys[0]
         parts: list[tree.Expr]
-        if isinstance(whole, tree.TupleKeyset) or (isinstance(whole, tree.ListExpr) and len(wanted) != 1):
+        if isinstance(whole, tree.TupleKeyset) or (
+            isinstance(whole, tree.ListExpr)
+            and (len(wanted) != 1 or not isinstance(wanted[0], types.StructType))
+        ):
             parts = whole.elements
         elif isinstance(whole, tree.DefaultExpr):
             if not wanted:
@@ -88,15 +91,7 @@ class TableChecker(StatementChecker):
         element = key.type.element
         if element == wanted:
             return
-        if isinstance(element, types.StructType):
-            fields = tuple(f.type for f in element.fields)
-            if wanted == types.TupleType(fields) or (len(fields) == 1 and fields[0] == wanted):
-                return
-        if (
-            isinstance(element, types.TupleType)
-            and len(element.elements) == 1
-            and element.elements[0] == wanted
-        ):
+        if _leaves(element) == _leaves(wanted):
             return
         self.error(key.pos, f"{what} is of type {wanted}; the value set holds {element}")
 

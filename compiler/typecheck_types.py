@@ -31,8 +31,8 @@ class TypeResolver(CheckerBase):
         raise NotImplementedError
 
     def resolve(self, ref: tree.TypeRef, generic: bool = False) -> Type:
-        """The type that `ref` names; UNKNOWN after reporting an error. `generic`: the arguments of a generic type may be
-        missing, because something else supplies them."""
+        """The type that `ref` names; UNKNOWN after reporting an error. `generic`: the arguments of a generic type may
+        be missing, because something else supplies them."""
         resolved: Type
         if isinstance(ref, tree.BaseTypeRef):
             resolved = self._base(ref)
@@ -90,9 +90,6 @@ class TypeResolver(CheckerBase):
         element = self.resolve(ref.element, generic)
         size = self._size(ref, "the size of a stack", MAX_STACK)
         if size is None or isinstance(element, types.UnknownType):
-            return types.UNKNOWN
-        if size == 0:
-            self.error(ref.size.pos, "a stack needs at least one element")
             return types.UNKNOWN
         if isinstance(element, types.VoidType | types.VarbitType | types.StringType | types.InfIntType):
             self.error(ref.pos, f"{element} cannot be the element of a stack")

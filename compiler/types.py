@@ -513,6 +513,39 @@ def substitute_param(param: ParamType, binding: Mapping[TypeVar, Type]) -> Param
     return ParamType(param.name, param.direction, new, param.optional, param.default, param.node)
 
 
+def agrees(type_: Type, pattern: Type) -> bool:
+    """Whether `type_` is `pattern`, `_` in the pattern standing for any type."""
+    if type_ == pattern or isinstance(pattern, DontCareType):
+        return True
+    if isinstance(type_, ParserType | ControlType) and type(type_) is type(pattern):
+        assert isinstance(pattern, ApplicableType)
+        return applicable_agrees(type_, pattern)
+    if isinstance(type_, TupleType) and isinstance(pattern, TupleType):
+        return len(type_.elements) == len(pattern.elements) and all(
+            map(agrees, type_.elements, pattern.elements)
+        )
+    if isinstance(type_, ListType) and isinstance(pattern, ListType):
+        return agrees(type_.element, pattern.element)
+    if isinstance(type_, StackType) and isinstance(pattern, StackType):
+        return type_.size == pattern.size and agrees(type_.element, pattern.element)
+    if isinstance(type_, DeclaredType) and type(type_) is type(pattern):
+        assert isinstance(pattern, DeclaredType)
+        same = type_.decl is pattern.decl and len(type_.args) == len(pattern.args)
+        return same and all(map(agrees, type_.args, pattern.args))
+    return False
+
+
+def applicable_agrees(have: ApplicableType, want: ApplicableType) -> bool:
+    """Whether a parser or control of type `have` can stand where one of type `want` is asked for: parameters of the
+    same types and directions; more or fewer only where they can be left out."""
+    if any(not p.optional and p.default is None for p in want.params[len(have.params) :]):
+        return False
+    for mine, asked in zip(have.params, want.params, strict=False):
+        if mine.direction != asked.direction or not agrees(mine.type, asked.type):
+            return False
+    return all(p.optional or p.default is not None for p in have.params[len(want.params) :])
+
+
 def underlying(type_: Type) -> Type:
     """What represents a value of `type_` at run time: looks through `type` and serialisable enums."""
     while isinstance(type_, NewType | SerEnumType):
