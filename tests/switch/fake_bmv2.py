@@ -43,7 +43,7 @@ def main():
     log({"arguments": sys.argv[1:]})
     host, port = sys.argv[sys.argv.index("--grpc-server-addr") + 1].split(":")
     thrift_port = int(sys.argv[sys.argv.index("--thrift-port") + 1])
-    grpc = socket.create_server((host, int(port)))
+    _grpc = socket.create_server((host, int(port)))
     thrift = socket.create_server(("127.0.0.1", thrift_port))
     while True:
         connection, _ = thrift.accept()
