@@ -61,14 +61,16 @@ def check_deadlock(
     plan: FabricPlan,
     flows: Iterable[tuple[str, str]] | None = None,
     reclass: Mapping[tuple[str, int], int] | None = None,
+    sent: Iterable[int] | None = None,
 ) -> DeadlockReport:
     """Look for a cycle among the lossless classes of a plan.
 
     `flows` limits the traffic to (source host, destination host) pairs; None means all pairs. `reclass` maps
-    (switch, egress port) to the class that frames take on there and keep.
+    (switch, egress port) to the class that frames take on there and keep. `sent` lists the classes that hosts send in;
+    None means every lossless one.
     """
     lossless = tuple(sorted(cls for cls, policy in plan.classes.items() if policy.lossless))
-    waits = channel_dependencies(plan, lossless, flows, reclass)
+    waits = channel_dependencies(plan, lossless, flows, reclass, sent)
     return DeadlockReport(lossless, waits.number_of_nodes(), waits.number_of_edges(), _shortest_cycle(waits))
 
 
@@ -77,6 +79,7 @@ def channel_dependencies(
     classes: Iterable[int],
     flows: Iterable[tuple[str, str]] | None = None,
     reclass: Mapping[tuple[str, int], int] | None = None,
+    sent: Iterable[int] | None = None,
 ) -> nx.DiGraph:
     """The graph of waits: nodes are Channels, an edge says the first can wait for the second.
 
@@ -84,13 +87,14 @@ def channel_dependencies(
     """
     change = reclass or {}
     held = frozenset(classes)
+    entering = sorted(held if sent is None else set(sent))
     tables = {switch.name: RouteTable(switch) for switch in plan.switches}
     peers = {switch.name: {port.number: port.peer for port in switch.ports} for switch in plan.switches}
     waits: dict[Channel, set[Channel]] = {}
     for address, sources in _traffic(plan, flows):
         onward: dict[tuple[str, int], list[Channel]] = {}
         seen: set[Channel] = set()
-        frontier = [Channel(host.name, 0, host.switch, cls) for host in sources for cls in sorted(held)]
+        frontier = [Channel(host.name, 0, host.switch, cls) for host in sources for cls in entering]
         while frontier:
             channel = frontier.pop()
             if channel in seen:
