@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from topologies.plan import ClassPolicy, FabricPlan, HostPlan, IntPolicy
+from traffic.build import TrafficOptions, build_hosts
+from traffic.collectives import permutation
 from traffic.nic.nic import Nic
+from traffic.nic.requester import Requester
+from traffic.nic.responder import Responder
 
 GBPS = 10**9
 
@@ -106,3 +111,66 @@ def drops(nic: Nic) -> dict[str, int]:
     for (_, reason), (packets, _) in nic.drops.items():
         found[reason] = found.get(reason, 0) + packets
     return found
+
+
+class NicPair:
+    """Two NICs back to back with one queue pair, and what they report."""
+
+    QPN = 0x11
+
+    def __init__(self, plan: FabricPlan | None = None, meddle: Meddle | None = None, **changes: Any) -> None:
+        """`changes` replace fields of both NIC configurations; `a_` and `b_` prefixes pick one side."""
+        plan = plan or pair_plan()
+        endpoints = build_hosts(
+            plan, permutation(["h0", "h1"], 1, shift=1), changes.pop("options", TrafficOptions())
+        )
+        self.records: list[dict[str, Any]] = []
+        self.sent: list[tuple[int, int]] = []
+        """(id, time) of acknowledged messages of a."""
+        self.received: list[tuple[int | None, int, int]] = []
+        """(immediate, bytes, time) of messages that b got."""
+        self.failed: list[tuple[int, str, int]] = []
+        nics = []
+        for side, endpoint in zip("ab", endpoints, strict=True):
+            own = {k: v for k, v in changes.items() if k[:2] not in ("a_", "b_")}
+            own |= {k[2:]: v for k, v in changes.items() if k.startswith(f"{side}_")}
+            pair = own.pop("pair", {})
+            pairs = tuple(replace(q, **pair) for q in endpoint.nic.queue_pairs)
+            nics.append(replace(endpoint.nic, **{"queue_pairs": pairs, **own}))
+        self.a = Nic(
+            nics[0],
+            record=self._record,
+            on_sent=lambda qpn, work, now: self.sent.append((work.id, now)),
+            on_failed=lambda qpn, work, reason, now: self.failed.append((work.id, reason, now)),
+        )
+        self.b = Nic(
+            nics[1],
+            record=self._record,
+            on_received=lambda qpn, imm, size, now: self.received.append((imm, size, now)),
+        )
+        self.wire = Wire(self.a, self.b, meddle)
+
+    def _record(self, kind: str, t: int, **fields: Any) -> None:
+        self.records.append({"kind": kind, "t": t, **fields})
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Records of a kind."""
+        return [record for record in self.records if record["kind"] == kind]
+
+    @property
+    def requester(self) -> Requester:
+        """The sending half at a."""
+        return self.a.queue_pairs[self.QPN].requester
+
+    @property
+    def responder(self) -> Responder:
+        """The receiving half at b."""
+        return self.b.queue_pairs[self.QPN].responder
+
+    def data(self) -> list[tuple[int, int, int]]:
+        """(arrival, PSN, opcode) of the data packets that a sent."""
+        return [
+            (t, int.from_bytes(f[51:54], "big"), f[42])
+            for t, who, f in self.wire.log
+            if who == "a" and f[12:14] == b"\x08\x00" and f[42] < 0x0C
+        ]

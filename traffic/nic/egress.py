@@ -129,18 +129,20 @@ class Egress:
         """When the next frame starts if nothing happens before, ps; NEVER without one."""
         at = self.free_ps if self.free_ps > self.clock_ps else self.clock_ps
         paced = self._paced
-        while True:
-            if paced and paced[0][0] <= at:
-                self._release(at)
-            if self._pending:
-                if self._latest_pause_ps <= at or self._open(at):
-                    return at
-                later = min(self.pause_ps[c] for c in range(CLASSES) if self._pending >> c & 1)
-                if not paced or later <= paced[0][0]:
-                    return later
-            elif not paced:
-                return NEVER
-            at = paced[0][0]
+        if paced and paced[0][0] <= at:
+            self._release(at)
+        start = NEVER
+        if self._pending:
+            if self._latest_pause_ps <= at or self._open(at):
+                return at
+            start = min(self.pause_ps[c] for c in range(CLASSES) if self._pending >> c & 1)
+        if paced:
+            first = paced[0][0]
+            if self._latest_pause_ps > first:
+                first = min(max(time, self.pause_ps[flow.traffic_class]) for time, _, flow in paced)
+            if first < start:
+                return first
+        return start
 
     def start(self, at_ps: int) -> None:
         """Start the frame whose turn it is at `at_ps`, a time that `next_start` gave."""
