@@ -15,7 +15,7 @@ from switch.device import DeviceSpec, PortSpec
 from switch.device_file import write_devices
 from topologies.mininet_build import FabricNet
 from topologies.plan import SwitchPlan
-from topologies.runstate import RunState
+from topologies.runstate import MARKER, RunState
 from traffic.worker import HostAttachment, write_workers
 from xoff.actions import Action
 from xoff.clocks.capture import Captures
@@ -54,6 +54,8 @@ class MininetRun:
         async with AsyncExitStack() as stack:
             state = RunState.create()
             stack.callback(state.clear)
+            os.environ[MARKER] = state.run
+            stack.callback(os.environ.pop, MARKER)
             with (
                 folder.phase("build"),
                 display.phase(f"building {len(context.plan.hosts)} hosts, links and switches"),

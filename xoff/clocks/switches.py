@@ -7,13 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from switch.select import choose_target
-
+from switch.bmv2 import Bmv2Error, Bmv2Options, Bmv2Switch
+from switch.bmv2 import start_switches as start_bmv2
+from switch.bmv2 import stop_switches as stop_bmv2
 from switch.device import DeviceSpec
+from switch.select import SelectError, select_target
 from topologies.plan import FabricPlan
 from topologies.runstate import RunState
 from xoff.actions import Action, port_towards, switch_of
 from xoff.clocks.worker import Worker
+from xoff.errors import XoffError
 from xoff.folder import RunFolder
 
 
@@ -44,12 +47,13 @@ async def start_switches(
     wanted: str, devices: Sequence[DeviceSpec], state: RunState, folder: RunFolder, epoch: int, sample_ms: int
 ) -> Switches:
     """Start every device and return when all listen. XoffError says which did not and why."""
-    choice = choose_target(wanted)
+    try:
+        choice = select_target(wanted)
+    except SelectError as error:
+        raise XoffError(str(error)) from None
     if choice.target == "native":
         return await NativeSwitches.start(choice.reason, state, folder, epoch, sample_ms)
-    from xoff.clocks.bmv2_switches import Bmv2Switches
-
-    return await Bmv2Switches.start(choice.reason, devices, state, folder)
+    return await Bmv2Switches.launch(choice.reason, devices, state, folder)
 
 
 class NativeSwitches:
@@ -111,3 +115,54 @@ class NativeSwitches:
     async def stop(self) -> None:
         """Close its stdin and wait for it."""
         await self._worker.end()
+
+
+class Bmv2Switches:
+    """One simple_switch_grpc each."""
+
+    target = "bmv2"
+
+    def __init__(self, reason: str, processes: dict[str, Bmv2Switch]) -> None:
+        self.reason = reason
+        self.addresses: Mapping[str, str] = {name: process.address for name, process in processes.items()}
+        self._processes = processes
+
+    @classmethod
+    async def launch(
+        cls, reason: str, devices: Sequence[DeviceSpec], state: RunState, folder: RunFolder
+    ) -> Bmv2Switches:
+        """Start them all; XoffError says which did not and why."""
+        try:
+            processes = await asyncio.to_thread(start_bmv2, devices, Bmv2Options(folder.path / "logs"))
+        except Bmv2Error as error:
+            raise XoffError(str(error)) from None
+        state.record(processes=[process.process.pid for process in processes.values()])
+        return cls(reason, processes)
+
+    def pids(self) -> Sequence[int]:
+        """One a switch."""
+        return [process.process.pid for process in self._processes.values()]
+
+    async def act(self, action: Action, plan: FabricPlan) -> bool:
+        """A switch can be killed; the rest BMv2 cannot do."""
+        if action.kind == "kill_switch":
+            await asyncio.to_thread(
+                self._processes.pop(switch_of(plan, action.arguments["switch"]).name).stop
+            )
+            return True
+        if action.kind in ("restart_switch", "link_down", "link_up"):
+            raise XoffError(f"{action.kind} is an action of the native switch; this run's switches are BMv2.")
+        return False
+
+    async def watch(self) -> None:
+        """Look once a second whether one has ended by itself: a process that is not our child sends no event."""
+        while True:
+            await asyncio.sleep(1)
+            for name, process in self._processes.items():
+                if process.process.poll() is not None:
+                    raise XoffError(f"switch {name} ended by itself with exit code {process.process.returncode}; "
+                                    f"its log is {process.log}.")  # fmt: skip
+
+    async def stop(self) -> None:
+        """End them all."""
+        await asyncio.to_thread(stop_bmv2, list(self._processes.values()))
