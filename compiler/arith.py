@@ -243,6 +243,22 @@ def insert(target: Expr, high: int, low: int, value: Expr) -> Expr:
     return wrap(binary("|", keep, new), type_)
 
 
+def clamp(index: Expr, size: int) -> Expr:
+    """`index`, made safe for a stack of `size` elements."""
+    if isinstance(index, Const) or (index.type.kind == "bit" and 1 << index.type.width <= size):
+        return index
+    if index.type.kind == "int":
+        index = wrap(index, bits(max(index.type.width, 32)))
+    return ir.Clamp(index, size, index.type)
+
+
+def within(index: Expr | None) -> Expr:
+    """Whether something may be written through `index`."""
+    if isinstance(index, ir.Clamp):
+        return compare("<", index.value, Const(index.size, index.value.type))
+    return TRUE
+
+
 def any_of(terms: list[Expr]) -> Expr:
     """Disjunction."""
     result: Expr = FALSE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler import ir
+from compiler.arith import within
 from compiler.ir import Scalar
 
 Json = dict[str, Any]
@@ -68,6 +69,8 @@ def data(expr: ir.Expr) -> Json:
         return _fit(_op(expr.op, None, data(expr.value)), expr.type)
     if isinstance(expr, ir.Wrap):
         return _fit(data(expr.value), expr.type)
+    if isinstance(expr, ir.Clamp):
+        return data(ir.Mux(within(expr), expr.value, ir.Const(0, expr.type), expr.type))
     if isinstance(expr, ir.Mux):
         muxed = _op("?", data(expr.yes), data(expr.no))
         muxed["value"]["cond"] = truth(expr.condition)

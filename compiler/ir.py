@@ -149,6 +149,15 @@ class Binary:
 
 
 @dataclass(frozen=True)
+class Clamp:
+    """An index into `size` elements: `value`, or 0 when that is out of bounds (then nothing may be written)."""
+
+    value: Expr
+    size: int
+    type: Scalar
+
+
+@dataclass(frozen=True)
 class Mux:
     """`condition ? yes : no`."""
 
@@ -160,7 +169,7 @@ class Mux:
 
 Expr: TypeAlias = (
     "Const | Field | Param | LastField | ElementField | ElementValid | UnionStackField | LastIndex | Lookahead "
-    "| Unary | Wrap | Binary | Mux"
+    "| Unary | Wrap | Binary | Clamp | Mux"
 )
 
 LValue: TypeAlias = "Field | ElementField | LastField"
@@ -173,7 +182,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     """Operands."""
     if isinstance(expr, Binary):
         return (expr.left, expr.right)
-    if isinstance(expr, Unary | Wrap):
+    if isinstance(expr, Unary | Wrap | Clamp):
         return (expr.value,)
     if isinstance(expr, Mux):
         return (expr.condition, expr.yes, expr.no)

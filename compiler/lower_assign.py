@@ -48,13 +48,29 @@ def place(scope: Scope, node: tree.Expr) -> Value:
     return lower(scope, node)
 
 
+def freeze_index(scope: Scope, index: ir.Expr, node: tree.Node) -> ir.Expr:
+    """An index that later statements cannot change."""
+    if isinstance(index, ir.Clamp):
+        return ir.Clamp(as_scalar(scope, freeze(scope, index.value, node), node), index.size, index.type)
+    return as_scalar(scope, freeze(scope, index, node), node)
+
+
+def write_through(scope: Scope, index: ir.Expr | None, stmt: ir.Stmt) -> None:
+    """Emit a statement that writes the stack element at `index`, if there is such an element."""
+    test = arith.within(index)
+    if test == ir.TRUE:
+        scope.emit(stmt)
+    else:
+        scope.emit(ir.If(test, [stmt], [], pos=stmt.pos))
+
+
 def freeze_indexes(scope: Scope, target: Value, node: tree.Node) -> Value:
     """The same place, its run-time index kept safe from what is evaluated next."""
     if isinstance(target, Header) and target.ref.index is not None:
-        index = as_scalar(scope, freeze(scope, target.ref.index, node), node)
+        index = freeze_index(scope, target.ref.index, node)
         return Header(target.type, ir.HeaderRef(target.ref.name, index), target.layout)
     if isinstance(target, ir.ElementField):
-        index = as_scalar(scope, freeze(scope, target.index, node), node)
+        index = freeze_index(scope, target.index, node)
         return ir.ElementField(target.stack, index, target.field, target.offset, target.type)
     if isinstance(target, Element):
         return Element(
@@ -105,7 +121,8 @@ def _assign_scalar(
     if target.type.kind == "varbit" and not isinstance(source, ir.Field | ir.LastField):
         scope.fail(node, "assignment of this value to a varbit is not supported")
     if source != target:
-        scope.emit(ir.Assign(target, source, pos=node.pos))
+        index = target.index if isinstance(target, ir.ElementField) else None
+        write_through(scope, index, ir.Assign(target, source, pos=node.pos))
 
 
 def _assign_record(scope: Scope, target: Record, value: Value, node: tree.Node) -> None:
@@ -135,18 +152,18 @@ def _assign_header(scope: Scope, target: Header | LastHeader, value: Value, node
         value = HeaderLiteral(target.type, ir.TRUE, value.fields)
     if isinstance(value, Header) and isinstance(target, Header):
         if value.ref != target.ref:
-            scope.emit(ir.CopyHeader(target.ref, value.ref, pos=node.pos))
+            write_through(scope, target.ref.index, ir.CopyHeader(target.ref, value.ref, pos=node.pos))
         return
     if isinstance(target, LastHeader):
         target = Header(target.type, ir.HeaderRef(target.stack, ir.LastIndex(target.stack)), target.layout)
     if isinstance(value, LastHeader):
         last = ir.HeaderRef(value.stack, ir.LastIndex(value.stack))
-        scope.emit(ir.CopyHeader(target.ref, last, pos=node.pos))
+        write_through(scope, target.ref.index, ir.CopyHeader(target.ref, last, pos=node.pos))
         return
     if not isinstance(value, HeaderLiteral):
         scope.fail(node, "assignment of this value to a header is not supported")
     if value.valid == ir.FALSE:
-        scope.emit(ir.SetInvalid(target.ref, pos=node.pos))
+        write_through(scope, target.ref.index, ir.SetInvalid(target.ref, pos=node.pos))
         return
     name = target.ref.name
     if overlap({(name, "*")}, cells_read(value)):
@@ -154,15 +171,16 @@ def _assign_header(scope: Scope, target: Header | LastHeader, value: Value, node
         valid = as_scalar(scope, freeze(scope, value.valid, node), node)
         value = HeaderLiteral(value.type, valid, fields)
     inner = scope.derive(out=[])
-    inner.emit(ir.SetValid(target.ref, pos=node.pos))
+    write_through(inner, target.ref.index, ir.SetValid(target.ref, pos=node.pos))
     for f in _fields(target.type):
         part = value.fields.get(f.name)
         assign(inner, member(inner, target, f.name, node), part or default_value(inner, f.type, node), node)
     if value.valid == ir.TRUE:
         scope.out.extend(inner.out)
     else:
-        gone: list[ir.Stmt] = [ir.SetInvalid(target.ref, pos=node.pos)]
-        scope.emit(ir.If(value.valid, inner.out, gone, pos=node.pos))
+        gone = scope.derive(out=[])
+        write_through(gone, target.ref.index, ir.SetInvalid(target.ref, pos=node.pos))
+        scope.emit(ir.If(value.valid, inner.out, gone.out, pos=node.pos))
 
 
 def _assign_union(scope: Scope, target: Union, value: Value, node: tree.Node) -> None:

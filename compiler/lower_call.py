@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler import ir, tree, types
-from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place
+from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place, write_through
 from compiler.lower_context import NeedsOwnStorage, Scope
 from compiler.lower_expr import freeze, has_effects, lower, rvalue, scalar, validity
 from compiler.values import (
@@ -88,10 +88,12 @@ def _header_method(scope: Scope, node: tree.Call) -> Value:
     if isinstance(target, LastHeader):
         target = Header(target.type, ir.HeaderRef(target.stack, ir.LastIndex(target.stack)), target.layout)
     if isinstance(target, Header):
+        made: ir.Stmt
         if node.method == "setValid":
-            scope.emit(ir.SetValid(target.ref, pos=node.pos))
+            made = ir.SetValid(target.ref, pos=node.pos)
         else:
-            scope.emit(ir.SetInvalid(target.ref, pos=node.pos))
+            made = ir.SetInvalid(target.ref, pos=node.pos)
+        write_through(scope, target.ref.index, made)
         return Nothing()
     scope.fail(node, f"{node.method}() of this value is not supported")
 

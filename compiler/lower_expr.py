@@ -272,8 +272,8 @@ def _stack_member(scope: Scope, node: tree.Member) -> Value:
 
 
 def _index(scope: Scope, node: tree.Index) -> Value:
-    base, index = pair(scope, node.expr, node.index)
-    place = as_scalar(scope, index, node.index)
+    base = lower(scope, node.expr)
+    place = read(scope, node.index)
     if isinstance(base, Record):
         return element_of(scope, list(base.fields.values()), place, node)
     if isinstance(base, StackLiteral):
@@ -288,7 +288,8 @@ def _index(scope: Scope, node: tree.Index) -> Value:
         return base.elements[place.value]
     if base.layout is None or not isinstance(base.type.element, types.HeaderType):
         scope.fail(node, "a run-time index into a stack of header unions is not supported")
-    return Header(base.type.element, ir.HeaderRef(base.name, place), base.layout)
+    index = arith.clamp(place, len(base.elements))
+    return Header(base.type.element, ir.HeaderRef(base.name, index), base.layout)
 
 
 def element_of(scope: Scope, elements: list[Value], index: ir.Expr, node: tree.Node) -> Value:

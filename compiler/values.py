@@ -168,6 +168,7 @@ SCALARS = (
     ir.Unary,
     ir.Wrap,
     ir.Binary,
+    ir.Clamp,
     ir.Mux,
 )
 
