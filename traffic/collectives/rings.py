@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traffic.collectives.workload import DATA_CLASS, Message, Workload, check_size
+from traffic.errors import TrafficError
 
 
 def shares(size: int, parts: int) -> list[int]:
-    """`size` bytes in `parts` shares that differ by at most one byte."""
+    """`size` bytes in `parts` shares that differ by at most one byte; TrafficError without a part."""
+    if parts < 1:
+        raise TrafficError(f"channels or slices: {parts}; at least 1 is needed.")
     return [size * (i + 1) // parts - size * i // parts for i in range(parts)]
 
 
