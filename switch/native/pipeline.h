@@ -151,6 +151,8 @@ struct xf_ctx {
 
 /* The entry that `key` hits, or NULL. */
 xf_entry *xf_lookup(xf_table *table, const uint64_t *key);
+/* Whether it has entries at all. */
+int xf_table_used(const xf_table *table);
 /* Counts the hit and executes nothing: fills `act` with what to run. `selector` is the hash for groups. */
 void xf_apply(xf_ctx *x, xf_table *table, xf_entry *entry, uint64_t selector, xf_act *act);
 uint32_t xf_entry_meter(xf_ctx *x, xf_table *table, xf_entry *entry);
@@ -258,6 +260,20 @@ XF_INLINE uint64_t xf_smod(uint64_t a, uint64_t b) {
 }
 /* A stack's element: `depth` (a scratch element that the program's writes cannot be seen through) when out of range. */
 XF_INLINE uint32_t xf_element(uint64_t index, uint32_t depth) { return index < depth ? (uint32_t)index : depth; }
+
+/* Stacks: shift elements away from or towards the front; elements that come in are invalid and zero. */
+XF_INLINE void xf_stack_push(void *base, size_t size, uint32_t depth, uint64_t count, uint32_t *next) {
+    uint32_t n = count < depth ? (uint32_t)count : depth;
+    memmove((uint8_t *)base + n * size, base, (depth - n) * size);
+    memset(base, 0, n * size);
+    *next = *next + n < depth ? *next + n : depth;
+}
+XF_INLINE void xf_stack_pop(void *base, size_t size, uint32_t depth, uint64_t count, uint32_t *next) {
+    uint32_t n = count < depth ? (uint32_t)count : depth;
+    memmove(base, (uint8_t *)base + n * size, (depth - n) * size);
+    memset((uint8_t *)base + (depth - n) * size, 0, n * size);
+    *next = *next > n ? *next - n : 0;
+}
 
 /* ---- values of several limbs (wide.c) ---- */
 void xf_w_set(uint64_t *r, uint32_t n, uint64_t low, int negative);

@@ -49,6 +49,8 @@ static int beats(const xf_entry *a, const xf_entry *b) {
     return a->rank != b->rank ? a->rank > b->rank : a->sequence < b->sequence;
 }
 
+int xf_table_used(const xf_table *t) { return t->entry_count != 0; }
+
 xf_entry *xf_lookup(xf_table *t, const uint64_t *key) {
     const xf_table_desc *d = t->desc;
     uint32_t n = d->key_words, i, k;

@@ -1,0 +1,201 @@
+"""`xf.h` for ctypes: structures, prototypes, error numbers."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uint64, c_void_p
+
+from switch.native.build import BuildError, runtime
+
+VERSION = 1
+NEVER = 2**64 - 1
+CLASSES = 8
+FRAMES = 64
+"""Frames taken by one call."""
+
+PENDING = {"cpu": 1, "digest": 2, "pause": 4, "idle": 8, "log": 16}
+
+FAULTS = (
+    "asserts",
+    "out_of_bounds",
+    "digests_lost",
+    "logs_lost",
+    "parser_errors",
+    "checksum_errors",
+    "parser_loops",
+)
+
+
+class Frame(Structure):
+    """xf_frame."""
+
+    _fields_ = (("data", c_void_p), ("time", c_uint64), ("length", c_uint32), ("port", c_uint32))
+
+
+class QueueStats(Structure):
+    """xf_queue_stats."""
+
+    _fields_ = (
+        ("bytes", c_uint64),
+        ("packets", c_uint64),
+        ("watermark_bytes", c_uint64),
+        ("watermark_packets", c_uint64),
+        ("in_bytes", c_uint64),
+        ("in_packets", c_uint64),
+        ("paused_until", c_uint64),
+        ("paused_ns", c_uint64),
+        ("drop_packets", c_uint64 * 2),
+        ("drop_bytes", c_uint64 * 2),
+    )
+
+
+class PauseEvent(Structure):
+    """xf_pause_event."""
+
+    _fields_ = (("time", c_uint64), ("until", c_uint64), ("port", c_uint32), ("cls", c_uint32))
+
+
+class IdleEvent(Structure):
+    """xf_idle_event."""
+
+    _fields_ = (("time", c_uint64), ("table", c_uint32), ("handle", c_uint32))
+
+
+class TableStats(Structure):
+    """xf_table_stats."""
+
+    _fields_ = (("hits", c_uint64), ("misses", c_uint64), ("entries", c_uint64))
+
+
+class Faults(Structure):
+    """xf_faults."""
+
+    _fields_ = tuple((name, c_uint64) for name in FAULTS)
+
+
+_words = POINTER(c_uint64)
+_ints = POINTER(c_uint32)
+_bytes = POINTER(c_uint8)
+_handle = POINTER(c_uint32)
+
+_PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
+    "xf_abi": (c_uint32, ()),
+    "xf_new": (c_void_p, (c_uint32, c_uint32, c_uint32, c_uint64, c_uint32, c_uint64)),
+    "xf_free": (None, (c_void_p,)),
+    "xf_load": (c_int, (c_void_p, c_void_p)),
+    "xf_rx": (c_int, (c_void_p, c_uint32, c_char_p, c_uint32, c_uint64)),
+    "xf_poll": (c_int, (c_void_p, c_uint64, POINTER(Frame), c_uint32)),
+    "xf_deadline": (c_uint64, (c_void_p,)),
+    "xf_pending": (c_uint32, (c_void_p,)),
+    "xf_cpu_take": (c_int, (c_void_p, POINTER(Frame), c_uint32)),
+    "xf_port_add": (c_int, (c_void_p, c_uint32, c_uint64, c_uint64)),
+    "xf_port_remove": (c_int, (c_void_p, c_uint32)),
+    "xf_port_rate": (c_int, (c_void_p, c_uint32, c_uint64)),
+    "xf_port_delay": (c_int, (c_void_p, c_uint32, c_uint64)),
+    "xf_port_up": (c_int, (c_void_p, c_uint32, c_int)),
+    "xf_queue_limit": (c_int, (c_void_p, c_int, c_int, c_uint64, c_uint64)),
+    "xf_queue_read": (c_int, (c_void_p, c_uint32, c_uint32, POINTER(QueueStats))),
+    "xf_port_read": (c_int, (c_void_p, c_uint32, c_void_p)),
+    "xf_watermark_reset": (c_int, (c_void_p, c_uint32)),
+    "xf_drops_read": (None, (c_void_p, _words, _words)),
+    "xf_drop_name": (c_char_p, (c_uint32,)),
+    "xf_time": (None, (c_void_p, _words)),
+    "xf_pause_take": (c_int, (c_void_p, POINTER(PauseEvent), c_uint32, _words)),
+    "xf_table_add": (
+        c_int,
+        (c_void_p, c_uint32, _words, _words, _words, c_uint32, c_uint32, _words, _handle),
+    ),
+    "xf_table_add_indirect": (
+        c_int,
+        (c_void_p, c_uint32, _words, _words, _words, c_uint32, c_int, c_uint32, _handle),
+    ),
+    "xf_table_modify": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
+    "xf_table_modify_indirect": (c_int, (c_void_p, c_uint32, c_uint32, c_int, c_uint32)),
+    "xf_table_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
+    "xf_table_clear": (c_int, (c_void_p, c_uint32)),
+    "xf_table_default": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
+    "xf_table_default_indirect": (c_int, (c_void_p, c_uint32, c_int, c_uint32)),
+    "xf_table_default_reset": (c_int, (c_void_p, c_uint32)),
+    "xf_table_stats_read": (c_int, (c_void_p, c_uint32, POINTER(TableStats))),
+    "xf_entry_counter": (c_int, (c_void_p, c_uint32, c_uint32, _words, _words)),
+    "xf_entry_counter_set": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64, c_uint64)),
+    "xf_entry_meter_set": (c_int, (c_void_p, c_uint32, c_uint32, _words, c_uint32)),
+    "xf_entry_timeout": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64)),
+    "xf_entry_idle": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
+    "xf_idle_take": (c_int, (c_void_p, POINTER(IdleEvent), c_uint32)),
+    "xf_member_add": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
+    "xf_member_modify": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
+    "xf_member_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
+    "xf_group_add": (c_int, (c_void_p, c_uint32, c_uint32)),
+    "xf_group_set": (c_int, (c_void_p, c_uint32, c_uint32, _ints, _ints, _bytes, c_uint32)),
+    "xf_group_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
+    "xf_counter_read": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_void_p)),
+    "xf_counter_write": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64, c_uint64)),
+    "xf_register_read": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
+    "xf_register_write": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
+    "xf_register_reset": (c_int, (c_void_p, c_uint32)),
+    "xf_meter_set": (c_int, (c_void_p, c_uint32, c_uint32, _words, c_uint32)),
+    "xf_multicast_set": (c_int, (c_void_p, c_uint32, _ints, c_uint32)),
+    "xf_multicast_delete": (c_int, (c_void_p, c_uint32)),
+    "xf_clone_set": (c_int, (c_void_p, c_uint32, _ints, c_uint32, c_uint32, c_uint32)),
+    "xf_clone_delete": (c_int, (c_void_p, c_uint32)),
+    "xf_value_set_add": (c_int, (c_void_p, c_uint32, _words, _words)),
+    "xf_value_set_clear": (c_int, (c_void_p, c_uint32)),
+    "xf_digest_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
+    "xf_log_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
+    "xf_faults_read": (None, (c_void_p, POINTER(Faults))),
+}
+
+_ready: ctypes.CDLL | None = None
+DROP_REASONS: tuple[str, ...] = ()
+"""Names in the order of `enum xf_drop`; filled by `library`."""
+
+
+def library() -> ctypes.CDLL:
+    """The runtime library with its prototypes set."""
+    global _ready, DROP_REASONS
+    if _ready is None:
+        loaded = runtime()
+        for name, (result, arguments) in _PROTOTYPES.items():
+            function = getattr(loaded, name)
+            function.restype = result
+            function.argtypes = arguments
+        if loaded.xf_abi() != VERSION:
+            raise BuildError(f"the engine speaks ABI {loaded.xf_abi()}, this binding {VERSION}")
+        names = []
+        while (text := loaded.xf_drop_name(len(names))) is not None:
+            names.append(text.decode())
+        DROP_REASONS = tuple(names)
+        _ready = loaded
+    return _ready
+
+
+def port_stats_type() -> type[Structure]:
+    """xf_port_stats; its arrays are as long as there are drop reasons."""
+    library()
+    count = len(DROP_REASONS)
+    fields = [(name, c_uint64) for name in ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")]
+    fields += [("rate_bps", c_uint64), ("delay_ns", c_uint64)]
+    return type(
+        "PortStats",
+        (Structure,),
+        {
+            "_fields_": (
+                *fields,
+                ("drop_packets", c_uint64 * count),
+                ("drop_bytes", c_uint64 * count),
+                ("up", c_uint32),
+                ("exists", c_uint32),
+            )
+        },
+    )
+
+
+def words(values: list[int] | tuple[int, ...]) -> ctypes.Array[c_uint64]:
+    """A C array of 64-bit words, at least one long."""
+    return (c_uint64 * max(1, len(values)))(*values)
+
+
+def ints(values: list[int] | tuple[int, ...]) -> ctypes.Array[c_uint32]:
+    """A C array of 32-bit integers, at least one long."""
+    return (c_uint32 * max(1, len(values)))(*values)

