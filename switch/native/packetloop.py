@@ -10,7 +10,7 @@ from ctypes import POINTER, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, fields
 
 from switch.native.binding import Engine
-from switch.native.build import load_runtime
+from switch.native.build import runtime
 
 MAX_DEVICES = 1024
 """`XL_MAX_DEVICES` in loop.h."""
@@ -156,7 +156,7 @@ _loaded: ctypes.CDLL | None = None
 def _library() -> ctypes.CDLL:
     global _loaded
     if _loaded is None:
-        library = load_runtime()
+        library = runtime()
         signatures: dict[str, tuple[object, list[object]]] = {
             "xl_new": (c_void_p, []),
             "xl_free": (None, [c_void_p]),

@@ -75,7 +75,43 @@ def _parse(document: bytes, p4info: p4i.P4Info) -> tuple[Info, Program, dict[str
         ) from error
     except ProgramError as error:
         raise P4RuntimeError(INVALID_ARGUMENT, f"p4_device_config: {error}") from error
+    _reconcile(info, program)
     return info, program, _header_widths(json.loads(text), info)
+
+
+def _reconcile(info: Info, program: Program) -> None:
+    """Check that P4Info and JSON describe the same program; forget objects that the compiler optimised away.
+
+    Raises P4RuntimeError(INVALID_ARGUMENT).
+    """
+    for entities, present in (
+        (info.profiles, program.profiles),
+        (info.counters, program.counters),
+        (info.meters, program.meters),
+        (info.registers, program.registers),
+        (info.value_sets, program.value_sets),
+    ):
+        for entity_id, entity in list(entities.items()):
+            if entity.preamble.name not in present:
+                del entities[entity_id]
+    for table_id, table in list(info.tables.items()):
+        known = program.tables.get(table.name)
+        if known is None:
+            del info.tables[table_id]
+            continue
+        if len(known.key) != len(table.fields):
+            raise P4RuntimeError(
+                INVALID_ARGUMENT,
+                f"table {table.name} has {len(known.key)} key fields in the JSON and {len(table.fields)} in P4Info",
+            )
+        actions = {action.name: action for action in known.actions}
+        for ref in table.actions.values():
+            action = actions.get(ref.action.name)
+            if action is None or len(action.params) != len(ref.action.params):
+                raise P4RuntimeError(
+                    INVALID_ARGUMENT,
+                    f"action {ref.action.name} of table {table.name} differs between the JSON and P4Info",
+                )
 
 
 def _document(data: bytes) -> bytes:
