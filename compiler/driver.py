@@ -18,6 +18,7 @@ from compiler.bmv2json import Writer, stem_of
 from compiler.control_flow import Graph, GraphBuilder, Names, UnsupportedFlow
 from compiler.errors import CompileError, Diagnostic
 from compiler.lower import lower_program
+from compiler.p4info import p4info_entries, p4info_text
 from compiler.preprocess import preprocess
 from compiler.source import Source
 from compiler.typecheck import check_source
@@ -74,9 +75,13 @@ def back_end(program: tree.TypedProgram, dump: Dump | None = None) -> tuple[dict
 
 
 def _p4info(program: tree.TypedProgram) -> tuple[str, str | None]:
-    from compiler.p4info import p4info_entries, p4info_text
-
-    return p4info_text(program), p4info_entries(program)
+    has_entries = any(
+        isinstance(local, tree.TableDecl) and local.has_entries
+        for decl in program.tree.decls
+        if isinstance(decl, tree.ControlDecl)
+        for local in decl.locals
+    )
+    return p4info_text(program), p4info_entries(program) if has_entries else None
 
 
 def compile_program(

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler import ir, tree, types
+from compiler import arith, ir, tree, types
 from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place, write_through
 from compiler.lower_context import NeedsOwnStorage, Scope
-from compiler.lower_expr import freeze, has_effects, lower, rvalue, scalar, validity
+from compiler.lower_expr import as_scalar, freeze, has_effects, lower, rvalue, scalar, validity
 from compiler.values import (
     SCALARS,
     BlockObject,
@@ -85,6 +85,9 @@ def _header_method(scope: Scope, node: tree.Call) -> Value:
     target = place(scope, _receiver(node))
     if node.method == "isValid":
         return validity(scope, target, node)
+    if isinstance(target, Element):
+        _each_validity(scope, target, node)
+        return Nothing()
     if isinstance(target, LastHeader):
         target = Header(target.type, ir.HeaderRef(target.stack, ir.LastIndex(target.stack)), target.layout)
     if isinstance(target, Header):
@@ -96,6 +99,19 @@ def _header_method(scope: Scope, node: tree.Call) -> Value:
         write_through(scope, target.ref.index, made)
         return Nothing()
     scope.fail(node, f"{node.method}() of this value is not supported")
+
+
+def _each_validity(scope: Scope, target: Element, node: tree.Call) -> None:
+    """setValid or setInvalid of the header that a run-time index chooses."""
+    index = as_scalar(scope, freeze(scope, target.index, node), node)
+    for number, element in enumerate(target.elements):
+        if not isinstance(element, Header):
+            scope.fail(node, f"{node.method}() of this value is not supported")
+        change: ir.Stmt = ir.SetInvalid(element.ref, pos=node.pos)
+        if node.method == "setValid":
+            change = ir.SetValid(element.ref, pos=node.pos)
+        test = arith.compare("==", index, arith.const(number, index.type))
+        scope.emit(ir.If(test, [change], [], pos=node.pos))
 
 
 def _stack_method(scope: Scope, node: tree.Call) -> Value:

@@ -287,7 +287,7 @@ def _index(scope: Scope, node: tree.Index) -> Value:
             scope.fail(node, f"index {place.value} is outside the stack of {len(base.elements)} elements")
         return base.elements[place.value]
     if base.layout is None or not isinstance(base.type.element, types.HeaderType):
-        scope.fail(node, "a run-time index into a stack of header unions is not supported")
+        return Element(base.type.element, base.elements, place)
     index = arith.clamp(place, len(base.elements))
     return Header(base.type.element, ir.HeaderRef(base.name, index), base.layout)
 
@@ -307,6 +307,17 @@ def element_of(scope: Scope, elements: list[Value], index: ir.Expr, node: tree.N
 
 def element_value(scope: Scope, value: Element, node: tree.Node) -> Value:
     """The element as an rvalue: a choice by the index."""
+    first = value.elements[0]
+    if isinstance(first, Header | Union | Stack):
+        from compiler.lower_assign import assign
+
+        copy = scope.new(f"{scope.path}.tmp", first.type, node)
+        for number, element in enumerate(value.elements):
+            inner = scope.derive(out=[])
+            assign(inner, copy, element, node)
+            test = arith.compare("==", value.index, arith.const(number, value.index.type))
+            scope.emit(ir.If(test, inner.out, [], pos=node.pos))
+        return copy
     return _choose(scope, value.elements, value.index, node)
 
 
@@ -571,7 +582,13 @@ def validity(scope: Scope, value: Value, node: tree.Node) -> ir.Expr:
     if isinstance(value, LastHeader):
         return ir.ElementValid(value.stack, ir.LastIndex(value.stack))
     if isinstance(value, Element):
-        scope.fail(node, "isValid() of this value is not supported")
+        index = value.index
+        return arith.any_of(
+            [
+                arith.and_(arith.compare("==", index, arith.const(n, index.type)), validity(scope, e, node))
+                for n, e in enumerate(value.elements)
+            ]
+        )
     scope.fail(node, "isValid() of this value is not supported")
 
 

@@ -20,6 +20,7 @@ from compiler.values import (
     Nothing,
     Packet,
     Record,
+    StackLiteral,
     Text,
     Value,
     leaves,
@@ -279,10 +280,25 @@ def _extract(scope: Scope, node: tree.Call) -> Value:
             return Nothing()
     elif isinstance(target, Header):
         if target.ref.index is not None:
-            scope.fail(argument, "extract into a stack element with a run-time index is not supported")
-        scope.emit(ir.Extract(target.ref, length, pos=node.pos))
+            _extract_indexed(scope, target.ref, length, node)
+        else:
+            scope.emit(ir.Extract(target.ref, length, pos=node.pos))
         return Nothing()
     scope.fail(argument, "extract into this value is not supported")
+
+
+def _extract_indexed(scope: Scope, ref: ir.HeaderRef, length: ir.Expr | None, node: tree.Call) -> None:
+    """Extract into a stack element that only the packet decides: one way per element, else StackOutOfBounds."""
+    index = ref.index.value if isinstance(ref.index, ir.Clamp) else ref.index
+    assert index is not None
+    size = next(stack.size for stack in scope.low.unit.stacks if stack.name == ref.name)
+    error = arith.const(scope.low.errors["StackOutOfBounds"], bits(32))
+    ways: list[ir.Stmt] = [ir.Verify(ir.FALSE, error, pos=node.pos)]
+    for number in range(size - 1, -1, -1):
+        here: list[ir.Stmt] = [ir.Extract(ir.HeaderRef(f"{ref.name}[{number}]"), length, pos=node.pos)]
+        test = arith.compare("==", index, arith.const(number, index.type))
+        ways = [ir.If(test, here, ways, pos=node.pos)]
+    scope.out.extend(ways)
 
 
 def _lookahead(scope: Scope, node: tree.Call) -> Value:
@@ -309,6 +325,14 @@ def _unpack(scope: Scope, cell: ir.Expr, type_: types.Type, top: int, node: tree
         if scalar_type.kind == "bool":
             return arith.to_bool(part), rest
         return arith.wrap(part, scalar_type), rest
+    if isinstance(type_, types.StackType):
+        elements: list[Value] = []
+        for _ in range(type_.size):
+            element, top = _unpack(scope, cell, type_.element, top, node)
+            elements.append(element)
+        if type_.is_header_stack:
+            return StackLiteral(type_, elements), top
+        return Record(type_, {str(i): e for i, e in enumerate(elements)}), top
     fields: dict[str, Value] = {}
     parts: list[tuple[str, types.Type]]
     if isinstance(type_, types.HeaderType | types.StructType):
