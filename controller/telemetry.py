@@ -66,7 +66,7 @@ def parse_report(frame: bytes) -> dict[str, Any]:
     """
     try:
         return _parse(frame)
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, ipaddress.AddressValueError) as error:
         raise ReportError(f"telemetry report of {len(frame)} bytes ends inside a header") from error
 
 

@@ -56,7 +56,9 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     }
 
     action skip_lost() {
-        ticket_head.write(queue, lowest == head ? head + 1 : lowest);
+        head = lowest == head ? head + 1 : lowest;
+        ticket_head.write(queue, head);
+        ahead = meta.ticket - head;
         lost.count(queue);
     }
 
@@ -67,22 +69,28 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 
     apply {
         look();
-        if (until <= sm.egress_global_timestamp && (ahead == 0 || going_round == 0 || ahead[31:31] == 1)) {
-            if (ahead != 0 && ahead[31:31] == 0) {
-                lost.count(queue);
-            }
-            take_turn();
-        } else {
-            if (until <= sm.egress_global_timestamp) {
-                read_epoch();
-                if (meta.held == 1 && meta.seen_head == head && meta.seen_epoch == epoch) {
-                    skip_lost();
-                }
-                remember();
-            } else {
-                meta.seen_head = meta.ticket + 1; // never the head while this packet waits: no turn has begun
-            }
+        if (until > sm.egress_global_timestamp) {
+            meta.seen_head = meta.ticket + 1; // never the head while this packet waits: its turn has not begun
             go_round();
+        } else {
+            if (ahead != 0 && ahead[31:31] == 0) {
+                if (going_round == 0) {
+                    lost.count(queue);
+                } else {
+                    read_epoch();
+                    if (meta.held == 1 && meta.seen_head == head && meta.seen_epoch == epoch) {
+                        skip_lost();
+                    }
+                    remember();
+                }
+            }
+            if (ahead == 0 || going_round == 0 || ahead[31:31] == 1) {
+                take_turn();
+            } else {
+                go_round();
+            }
+        }
+        if (meta.wait == 1) {
             recirculate_preserving_field_list(KEPT_BY_HELD);
         }
     }

@@ -23,7 +23,9 @@ def internet_checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def ipv4(src: str, dst: str, payload: bytes, *, dscp: int = 24, ecn: int = 2, ttl: int = 64, proto: int = 17) -> bytes:
+def ipv4(
+    src: str, dst: str, payload: bytes, *, dscp: int = 24, ecn: int = 2, ttl: int = 64, proto: int = 17
+) -> bytes:
     """An IPv4 packet; ECN 2 is ECT(0)."""
     head = struct.pack(
         ">BBHHHBBH4s4s", 0x45, dscp << 2 | ecn, 20 + len(payload), 1, 0, ttl, proto, 0,

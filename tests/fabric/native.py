@@ -91,9 +91,7 @@ class NativeSwitch:
     def program(self, intent: SwitchIntent) -> None:
         """Make the switch hold `intent`, as the controller does it."""
         desired = fy.p4entity.encode_entities(controller_device.entities(intent), self._schema)
-        request = p4r.WriteRequest(
-            device_id=intent.switch.device_id, updates=updates(self._desired, desired)
-        )
+        request = p4r.WriteRequest(device_id=intent.switch.device_id, updates=updates(self._desired, desired))
         self._loop.run_until_complete(self._device.write(request))
         self._desired = desired
         self.intent = intent
