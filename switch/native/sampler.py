@@ -46,38 +46,25 @@ class RecordFile:
         self._file.close()
 
 
-class Sampler:
-    """What one switch adds to the records."""
+class EngineSampler:
+    """What one engine adds to the records, whatever carries its frames."""
 
-    def __init__(
-        self,
-        node: str,
-        engine: Engine,
-        ports: Sequence[int],
-        sockets: Mapping[int, socket.socket],
-        loop: PacketLoop,
-        device: int,
-        records: RecordFile,
-    ) -> None:
+    def __init__(self, node: str, engine: Engine, ports: Sequence[int], records: RecordFile) -> None:
         self._node = node
         self._engine = engine
         self._ports = ports
-        self._sockets = sockets
-        self._loop = loop
-        self._device = device
         self._records = records
         self._queues = QueueSampler(engine, ports)
         self._last_time = 0
         self._port_values: dict[int, tuple[int, int, int, int]] = {}
         self._moving: set[int] = set()
-        self._kernel_rx = dict.fromkeys(sockets, 0)
         self._dropped: dict[tuple[int, int, str], int] = {}
         self._engine_drops: dict[str, tuple[int, int]] = {}
 
     def sample(self, now: int, *, everything: bool = False) -> None:
         """Write what changed since the last sample; `everything` also looks where nothing seems to have.
 
-        `now` is monotonic ns.
+        `now` is in ns of the clock that drives the engine.
         """
         for port, cls, octets, packets in self._queues.sample():
             self._records.write(
@@ -142,12 +129,6 @@ class Sampler:
                 seen = known.get(reason, (0, 0))
                 self._drop(UNKNOWN, UNKNOWN, reason, packets - seen[0], octets - seen[1], now)
             self._engine_drops = totals
-        self._drop(UNKNOWN, UNKNOWN, "no_interface", *self._loop.unattached(self._device), now)
-        for port, sock in self._sockets.items():
-            self._kernel_rx[port] += kernel_drops(sock)
-            self._drop(port, UNKNOWN, "kernel_rx", self._kernel_rx[port], 0, now)
-            for reason, (packets, octets) in loop_drops(self._loop.port_stats(self._device, port)).items():
-                self._drop(port, UNKNOWN, reason, packets, octets, now)
 
     def _drop(self, port: int, cls: int, reason: str, packets: int, octets: int, now: int) -> None:
         """Write a cumulative count when it has grown."""
@@ -164,6 +145,35 @@ class Sampler:
                 packets=packets,
                 bytes=octets,
             )
+
+
+class Sampler(EngineSampler):
+    """What a switch on real interfaces adds: also the frames lost between its sockets and its engine."""
+
+    def __init__(
+        self,
+        node: str,
+        engine: Engine,
+        ports: Sequence[int],
+        sockets: Mapping[int, socket.socket],
+        loop: PacketLoop,
+        device: int,
+        records: RecordFile,
+    ) -> None:
+        super().__init__(node, engine, ports, records)
+        self._sockets = sockets
+        self._loop = loop
+        self._device = device
+        self._kernel_rx = dict.fromkeys(sockets, 0)
+
+    def _sample_drops(self, stats: Mapping[int, PortStats], now: int, everything: bool) -> None:
+        super()._sample_drops(stats, now, everything)
+        self._drop(UNKNOWN, UNKNOWN, "no_interface", *self._loop.unattached(self._device), now)
+        for port, sock in self._sockets.items():
+            self._kernel_rx[port] += kernel_drops(sock)
+            self._drop(port, UNKNOWN, "kernel_rx", self._kernel_rx[port], 0, now)
+            for reason, (packets, octets) in loop_drops(self._loop.port_stats(self._device, port)).items():
+                self._drop(port, UNKNOWN, reason, packets, octets, now)
 
 
 def loop_drops(stats: LoopPortStats) -> dict[str, tuple[int, int]]:
