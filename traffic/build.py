@@ -185,13 +185,19 @@ def _connect(
                     remote_qpn=qpn[remote],
                     remote=remote,
                     remote_ip=address[remote],
-                    udp_source_port=0xC000 | crc32(f"port/{forward}".encode()) & 0x3FFF,
+                    udp_source_port=_source_port(forward),
                     traffic_class=traffic_class,
                     send_psn=crc32(f"psn/{forward}".encode()) & 0xFFFFFF,
                     receive_psn=crc32(f"psn/{backward}".encode()) & 0xFFFFFF,
+                    remote_source_port=_source_port(backward),
                 )
             )
     return pairs, numbers
+
+
+def _source_port(flow: str) -> int:
+    """Entropy for the fabric's hash: 49152 to 65535."""
+    return 0xC000 | crc32(f"port/{flow}".encode()) & 0x3FFF
 
 
 def base_rtt_ns(plan: FabricPlan) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from traffic.build import EndpointConfig, SendConfig
-from traffic.nic.nic import Nic, Recorder, discard
+from traffic.nic.nic import Nic, QueuePair, Recorder, discard
 from traffic.nic.requester import SendWork
+from traffic.wire import telemetry
 
 
 class Endpoint:
@@ -83,11 +84,14 @@ class Endpoint:
     def _on_sent(self, qpn: int, work: SendWork, now: int) -> None:
         self.sent += 1
         send = self._sends[work.id]
+        pair = self.nic.queue_pairs[qpn].config
         result = {
             "id": work.id,
             "src": self.name,
             "dst": send.dst,
             "bytes": work.bytes,
+            "sport": pair.udp_source_port,
+            "qp": qpn,
             "post": work.posted,
             "start": work.started,
             "end": now,
@@ -113,7 +117,7 @@ class Endpoint:
     # -- what happened
 
     def sample(self, now: int) -> None:
-        """Write `port` and `drop` records, and a `flow` record per queue pair that has something to send."""
+        """Write `port` and `drop` records, and per queue pair a `flow` record if it sends, an `int` if it got INT."""
         nic = self.nic
         self._record(
             "port",
@@ -149,6 +153,33 @@ class Endpoint:
                     acked=requester.bytes_acked,
                     rate=round(nic.rate_of(requester, now)),
                 )
+            self._sample_telemetry(pair, now)
+
+    def _sample_telemetry(self, pair: QueuePair, now: int) -> None:
+        """An `int` record of the last packet that came with telemetry since the last sample."""
+        data, pair.responder.new_telemetry = pair.responder.new_telemetry, None
+        if data is None:
+            return
+        hops = [
+            {
+                "node_id": hop.node_id,
+                "queue": pair.config.traffic_class,
+                "queue_bytes": hop.queue_bytes,
+                "out_ts": hop.timestamp_ns,
+                "tx_bytes": hop.tx_bytes,
+                "rate_bps": hop.rate_bps,
+            }
+            for hop in telemetry.hops(data)
+        ]
+        self._record(
+            "int",
+            now,
+            node=self.name,
+            src=pair.config.remote,
+            dst=self.name,
+            sport=pair.config.remote_source_port,
+            hops=hops,
+        )
 
     def progress(self) -> dict[str, int]:
         """Counts for a progress display: messages and payload bytes."""
@@ -161,8 +192,8 @@ class Endpoint:
         }
 
     def summary(self, now: int) -> dict[str, Any]:
-        """Everything that was counted; times in ns of the driving clock since `start`'s epoch."""
-        nic, epoch = self.nic, self._epoch
+        """Everything that was counted; times in ns of the driving clock, -1 where there is none."""
+        nic = self.nic
         requesters = [pair.requester for pair in nic.queue_pairs.values()]
         responders = [pair.responder for pair in nic.queue_pairs.values()]
         drops: dict[str, int] = {}
@@ -170,15 +201,12 @@ class Endpoint:
             drops[reason] = drops.get(reason, 0) + packets
         return {
             "host": self.name,
-            "messages": [
-                {**r, "post": r["post"] - epoch, "start": r["start"] - epoch, "end": r["end"] - epoch}
-                for r in self._results
-            ],
-            "received": {str(id): at - epoch for id, at in self._received_at.items()},
+            "messages": self._results,
+            "received": {str(id): at for id, at in self._received_at.items()},
             "failed": {str(id): reason for id, reason in self.failed.items()},
             "unsent": len(self._sends) - self.sent - len(self.failed),
             "unreceived": self.config.receives - self.received,
-            "last_received": self.last_received_ns - epoch if self.received else None,
+            "last_received": self.last_received_ns,
             "bytes_sent": sum(r.bytes_sent for r in requesters),
             "bytes_received": sum(r.bytes_received for r in responders),
             "retransmitted": sum(r.retransmitted for r in requesters),

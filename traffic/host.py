@@ -12,8 +12,8 @@ earliest deadline, and standard input. Events go to standard output, one JSON ob
     {"event": "error", "message": …}                   one sentence; the exit code is 1
 
 Commands come on standard input: `start <time.monotonic_ns>` and `stop`. The process ends when standard input closes,
-so it never outlives who started it. Times of events are wall ns since the
-start, those of records since the run's epoch (`epoch_ns`).
+so it never outlives who started it. `t` of events is wall ns since the start, records count from the run's epoch
+(`epoch_ns`), and the times in summaries are `time.monotonic_ns` as they were.
 """
 
 from __future__ import annotations
@@ -53,29 +53,15 @@ def emit(event: str, **fields: Any) -> None:
 
 
 class RecordFile:
-    """Records as JSON Lines, with times since the epoch; what comes before the epoch is known waits for it."""
+    """Records as JSON Lines, with times since the run's epoch."""
 
-    LIMIT = 10_000
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, epoch: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: TextIO = path.open("a")
-        self._epoch: int | None = None
-        self._early: list[tuple[str, int, dict[str, Any]]] = []
-
-    def start(self, epoch: int) -> None:
-        """Times count from `epoch`."""
         self._epoch = epoch
-        for kind, t, fields in self._early:
-            self(kind, t, **fields)
-        self._early.clear()
 
     def __call__(self, kind: str, t: int, **fields: Any) -> None:
         epoch = self._epoch
-        if epoch is None:
-            if len(self._early) < self.LIMIT:
-                self._early.append((kind, t, fields))
-            return
         for name in TIME_FIELDS:
             if fields.get(name):
                 fields[name] -= epoch
@@ -175,7 +161,7 @@ class Worker:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
-        self._record = RecordFile(Path(config.records))
+        self._record = RecordFile(Path(config.records), config.epoch_ns)
         self._hosts = [Host(host, self._record) for host in config.hosts]
         self._messages = sum(len(host.endpoint.sends) for host in config.hosts)
         self._timer = Timer()
@@ -296,7 +282,6 @@ class Worker:
     def _start(self, epoch: int, now: int) -> None:
         self._started = True
         self._epoch = epoch
-        self._record.start(epoch)
         config = self._config
         self._next_sample = max(now, epoch) + config.sample_ns if config.sample_ns else None
         self._next_progress = max(now, epoch) + config.progress_ns if config.progress_ns else None

@@ -98,7 +98,9 @@ def test_an_allreduce_over_a_veth_completes_at_about_the_scaled_line_rate(
     plan = pair_plan(time_scale=SCALE)
     workload = allreduce(["h0", "h1"], 1 << 20)
     endpoints = build_hosts(plan, workload, TrafficOptions(CongestionConfig("dcqcn")))
-    paths = write_workers(tmp_path, endpoints, veth, workers=2, progress_ns=50_000_000)
+    paths = write_workers(
+        tmp_path, endpoints, veth, workers=2, progress_ns=50_000_000, epoch_ns=(began := time.monotonic_ns())
+    )
     workers = [WorkerProcess(path) for path in paths]
     for worker in workers:
         worker.until("ready")
@@ -112,7 +114,7 @@ def test_an_allreduce_over_a_veth_completes_at_about_the_scaled_line_rate(
         assert host["bytes_received"] == 1 << 20
         assert host["failed"] == {} and host["drops"] == {}
         assert host["retransmitted"] == 0
-        assert host["last_received"] >= line
+        assert host["last_received"] >= epoch + line
     assert all(worker.close() == 0 for worker in workers)
     records = [
         json.loads(line)
@@ -121,7 +123,7 @@ def test_an_allreduce_over_a_veth_completes_at_about_the_scaled_line_rate(
     ]
     messages = [r for r in records if r["kind"] == "message"]
     assert len(messages) == len(workload.messages)
-    assert all(0 <= m["post"] <= m["start"] < m["end"] for m in messages)
+    assert all(epoch - began <= m["post"] <= m["start"] < m["end"] <= m["t"] for m in messages)
 
 
 @pytest.mark.root
@@ -194,7 +196,7 @@ def test_a_damaged_hosts_file_is_one_clear_sentence(text: str, tmp_path: Path) -
 def test_a_hosts_file_reads_back_as_it_was_written(tmp_path: Path) -> None:
     endpoints = build_hosts(pair_plan(), allreduce(["h0", "h1"], 5000))
     attachments = {name: HostAttachment(f"{name}-eth0", None) for name in ("h0", "h1")}
-    paths = write_workers(tmp_path, endpoints, attachments, workers=2, stop_after_ns=7)
+    paths = write_workers(tmp_path, endpoints, attachments, workers=2, stop_after_ns=7, epoch_ns=9)
     read = [WorkerConfig.read(path) for path in paths]
     assert tuple(host.endpoint for worker in read for host in worker.hosts) == endpoints
-    assert all(worker.stop_after_ns == 7 for worker in read)
+    assert all((worker.stop_after_ns, worker.epoch_ns) == (7, 9) for worker in read)

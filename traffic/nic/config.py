@@ -76,6 +76,8 @@ class QueuePairConfig:
     send_psn: int
     """First PSN that this end sends; the other end's `receive_psn`."""
     receive_psn: int
+    remote_source_port: int = 0
+    """UDP source port of what comes from the other end."""
 
 
 @dataclass(frozen=True)

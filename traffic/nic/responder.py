@@ -95,6 +95,8 @@ class Responder:
         self.cnps = 0
         self.early_peak = 0
         self.last_telemetry: bytes | None = None
+        self.new_telemetry: bytes | None = None
+        """The same, for whoever samples it and sets it back to None."""
         self._mtu = mtu
         self._window = transport.reorder_window
         self._reorder_ns = transport.reorder_ns
@@ -143,7 +145,8 @@ class Responder:
         """A data packet whose checksums hold; returns why it was dropped, or an empty string."""
         if self.failed:
             return "qp_error"
-        self.last_telemetry = packet.telemetry or self.last_telemetry
+        if packet.telemetry is not None:
+            self.last_telemetry = self.new_telemetry = packet.telemetry
         distance = psn_distance(packet.psn, self.expected)
         if distance < 0 or (self._early and self.expected + distance in self._early):
             self.duplicates += 1
