@@ -101,7 +101,11 @@ class Client:
         request = p4r.WriteRequest(
             device_id=DEVICE_ID, election_id=self._election(), updates=updates, atomicity=atomicity
         )
-        return self.stub.Write(request, timeout=TIMEOUT)
+        try:
+            return self.stub.Write(request, timeout=TIMEOUT)
+        except grpc.RpcError as error:
+            print(*errors_of(error), sep="\n")  # shown where a test did not expect it
+            raise
 
     def insert(self, **entity):
         return self.write(p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(**entity)))
@@ -275,17 +279,23 @@ def status():
     except grpc.RpcError as error:
         seen.code = error.code()
         seen.message = error.details()
-        for key, value in error.trailing_metadata():
-            if key == STATUS_DETAILS_KEY:
-                details = rpc_status.Status.FromString(value)
-                assert details.code == error.code().value[0]
-                assert details.message == error.details()
-                for detail in details.details:
-                    problem = p4r.Error()
-                    assert detail.Unpack(problem)
-                    seen.errors.append(problem)
+        seen.errors = errors_of(error)
     else:
         raise AssertionError("the call succeeded")
+
+
+def errors_of(error):
+    """The `p4.v1.Error` of each element of the batch, from the status details."""
+    errors = []
+    for key, value in error.trailing_metadata() or ():
+        if key == STATUS_DETAILS_KEY:
+            details = rpc_status.Status.FromString(value)
+            assert details.code == error.code().value[0]
+            assert details.message == error.details()
+            for detail in details.details:
+                errors.append(p4r.Error())
+                assert detail.Unpack(errors[-1])
+    return errors
 
 
 class Status:

@@ -32,6 +32,7 @@ from switch.native.p4runtime.errors import (
 from switch.native.p4runtime.pipeline import Pipeline, from_engine
 from switch.native.p4runtime.portmap import PortMap
 from switch.native.p4runtime.replication import Replication
+from switch.native.program import ProgramError
 
 STREAM_BACKLOG = 4096
 """Messages that wait for a slow client before packet-ins and digests to it are dropped."""
@@ -45,6 +46,9 @@ _Action = p4r.SetForwardingPipelineConfigRequest
 
 _builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="xoff-build")
 """Reads and compiles programs: in turn, so that equal programs are compiled once."""
+
+_verified: set[bytes] = set()
+"""Digests of configurations that were realised once, so that committing them again cannot fail half-way."""
 
 
 class Stream:
@@ -131,6 +135,8 @@ class P4RuntimeDevice:
                 await self._shadow(config, updates)
                 await self._commit(config, updates)
             elif action in (_Action.VERIFY_AND_COMMIT, _Action.RECONCILE_AND_COMMIT):
+                if config.digest not in _verified:
+                    await self._shadow(config, [])
                 await self._commit(config, [])
             else:
                 shadow = await self._shadow(config, [])
@@ -315,6 +321,7 @@ class P4RuntimeDevice:
             ) from error
         except EngineError as error:
             raise from_engine(error) from error
+        _verified.add(config.digest)
         return pipeline
 
     def _shadow_engine(self, config: Config) -> Engine:
@@ -334,6 +341,8 @@ class P4RuntimeDevice:
             return await asyncio.get_running_loop().run_in_executor(_builder, function, argument)
         except BuildError as error:
             raise P4RuntimeError(INVALID_ARGUMENT, f"the program cannot be compiled: {error}") from error
+        except ProgramError as error:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"p4_device_config: {error}") from error
         except EngineError as error:
             raise from_engine(error) from error
 

@@ -19,6 +19,7 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
 )
 from switch.native.p4runtime.info import Info, Table
+from switch.native.p4runtime.keykinds import from_program, to_program
 from switch.native.p4runtime.matching import Key, key_of, matches_of
 from switch.native.p4runtime.meters import check_config, rates_of
 from switch.native.p4runtime.profiles import OneShot, Profiles
@@ -52,7 +53,8 @@ class Tables:
         """Default entries that a client has changed."""
         for table in info.tables.values():
             for entry in engine.table_entries(table.name):
-                self._keep(table, entry.key, entry.priority, self._program_entry(table, entry))
+                key = from_program(entry.key, table.fields)
+                self._keep(table, key, entry.priority, self._program_entry(table, entry, key))
 
     # ---- writing ----
     def insert(self, message: p4r.TableEntry) -> None:
@@ -269,6 +271,7 @@ class Tables:
         kind = action.WhichOneof("type")
         self._check_kind(table, kind)
         engine = self._engine
+        key = to_program(key, engine.program.tables[table.name])
         if kind == "action":
             call, arguments = call_of(
                 table.actions, action.action, self._translation, where=table.name, default=False
@@ -411,9 +414,9 @@ class Tables:
             message.time_since_last_hit.elapsed_ns = self._engine.entry_idle(table.name, stored.handle)
         return message
 
-    def _program_entry(self, table: Table, entry: Entry) -> _Stored:
+    def _program_entry(self, table: Table, entry: Entry, key: Key) -> _Stored:
         message = p4r.TableEntry(table_id=table.id, priority=entry.priority, is_const=entry.const)
-        message.match.extend(matches_of(table.fields, entry.key, self._translation))
+        message.match.extend(matches_of(table.fields, key, self._translation))
         if entry.action is not None:
             message.action.action.CopyFrom(self._named_call(table, entry.action, entry.args))
         elif entry.member is not None:

@@ -1,0 +1,236 @@
+"""Streams: arbitration over gRPC, packets in and out, digests with acknowledgement, idle timeouts."""
+
+import time
+
+import grpc
+import pytest
+from finsy.proto import p4r, rpc_code
+from p4runtime_harness import DEVICE_ID, Client, Served, config_of, data, exact, status
+
+PUNT, DIGEST, AGE = 0x1005, 0x1004, 0x1008
+
+
+@pytest.fixture
+def served():
+    served = Served()
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def client(served):
+    client = Client(served.address)
+    client.election_id = None
+    client.set_config(config_of("entities"))
+    client.election_id = 1
+    yield client
+    client.close()
+
+
+def frame(kind, src=0x0B0000000002, payload=b"payload!"):
+    return bytes(6) + src.to_bytes(6, "big") + kind.to_bytes(2, "big") + payload
+
+
+def entry(client, number):
+    return client.entry("forwarding", [exact(1, number)], client.action("drop"))
+
+
+# ---- arbitration ----
+def test_the_first_controller_is_primary_and_the_second_with_a_lower_id_is_not(served, client):
+    with client.stream(10) as first, client.stream(5) as second:
+        assert first.arbitration.status.code == rpc_code.OK
+        assert second.arbitration.status.code == rpc_code.ALREADY_EXISTS
+        assert second.arbitration.election_id.low == 10
+        client.election_id = 5
+        with status() as refused:
+            client.insert(table_entry=entry(client, 1))
+        assert refused.code == grpc.StatusCode.PERMISSION_DENIED
+        client.election_id = 10
+        client.insert(table_entry=entry(client, 1))
+        first.close()
+        assert second.receive("arbitration").status.code == rpc_code.NOT_FOUND
+        second.send(
+            arbitration=p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=p4r.Uint128(low=11))
+        )
+        assert second.receive("arbitration").status.code == rpc_code.OK
+
+
+def test_a_wrong_device_or_a_used_election_id_closes_the_stream(client):
+    with client.stream(10):
+        for message, code in (
+            (p4r.MasterArbitrationUpdate(device_id=9), grpc.StatusCode.NOT_FOUND),
+            (
+                p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=p4r.Uint128(low=10)),
+                grpc.StatusCode.INVALID_ARGUMENT,
+            ),
+        ):
+            call = client.stub.StreamChannel(iter([p4r.StreamMessageRequest(arbitration=message)]))
+            with pytest.raises(grpc.RpcError) as closed:
+                next(call)
+            assert closed.value.code() == code
+
+
+def test_requests_for_another_device_are_not_found(client):
+    with status() as refused:
+        client.stub.Write(p4r.WriteRequest(device_id=9))
+    assert refused.code == grpc.StatusCode.NOT_FOUND
+    with status() as refused:
+        list(client.stub.Read(p4r.ReadRequest(device_id=9)))
+    assert refused.code == grpc.StatusCode.NOT_FOUND
+    with status() as refused:
+        client.stub.GetForwardingPipelineConfig(p4r.GetForwardingPipelineConfigRequest(device_id=9))
+    assert refused.code == grpc.StatusCode.NOT_FOUND
+    with status() as refused:
+        client.stub.SetForwardingPipelineConfig(p4r.SetForwardingPipelineConfigRequest(device_id=9))
+    assert refused.code == grpc.StatusCode.NOT_FOUND
+
+
+def test_the_served_version_is_told(client):
+    assert client.stub.Capabilities(p4r.CapabilitiesRequest()).p4runtime_api_version.startswith("1.")
+
+
+# ---- packets ----
+def test_a_punted_frame_reaches_the_primary_with_its_metadata_and_nobody_else(served, client):
+    with client.stream(10) as primary, client.stream(5) as backup:
+        served.exchange(4, frame(PUNT))
+        packet = primary.receive("packet")
+        assert packet.payload == frame(PUNT)
+        assert [(m.metadata_id, m.value) for m in packet.metadata] == [(1, b"\x04"), (2, b"\x05")]
+        primary.close()
+        assert backup.receive("arbitration").status.code == rpc_code.NOT_FOUND
+    served.exchange(4, frame(PUNT))
+    served.run(_until(lambda: served.device.packet_ins_dropped == 1))
+
+
+async def _until(true):
+    import asyncio
+
+    while not true():
+        await asyncio.sleep(0.005)
+
+
+def metadata(*values):
+    return [p4r.PacketMetadata(metadata_id=n, value=data(v)) for n, v in enumerate(values, 1)]
+
+
+def test_a_packet_out_leaves_by_the_port_it_names(served, client):
+    with client.stream() as stream:
+        stream.send(packet=p4r.PacketOut(payload=frame(0x9000), metadata=metadata(3, 0)))
+        out = []
+        served.run(_until(lambda: out.extend(served.engine.poll(time.monotonic_ns())) or out))
+        assert out == [(3, frame(0x9000))]
+
+
+def test_a_wrong_packet_out_is_told_to_its_sender(served, client):
+    with client.stream(10) as primary, client.stream(5) as backup:
+        packet = p4r.PacketOut(payload=b"x", metadata=[p4r.PacketMetadata(metadata_id=7, value=b"\1")])
+        primary.send(packet=packet)
+        error = primary.receive("error")
+        assert error.canonical_code == rpc_code.INVALID_ARGUMENT
+        assert error.packet_out.packet_out == packet
+        backup.send(packet=p4r.PacketOut(payload=b"x", metadata=metadata(3, 0)))
+        assert backup.receive("error").canonical_code == rpc_code.PERMISSION_DENIED
+        primary.send(other={})
+        assert primary.receive("error").canonical_code == rpc_code.UNIMPLEMENTED
+
+
+def test_the_longest_packet_out_arrives_and_a_longer_one_is_refused(served, client):
+    with client.stream() as stream:
+        stream.send(packet=p4r.PacketOut(payload=bytes(9000), metadata=metadata(3, 0)))
+        out = []
+        served.run(_until(lambda: out.extend(served.engine.poll(time.monotonic_ns())) or out))
+        assert [(port, len(f)) for port, f in out] == [(3, 9000)]
+        stream.send(packet=p4r.PacketOut(payload=bytes(20000), metadata=metadata(3, 0)))
+        assert stream.receive("error").canonical_code == rpc_code.INVALID_ARGUMENT
+
+
+# ---- digests ----
+def digest_entry(client, **config):
+    return p4r.DigestEntry(digest_id=client.id("learned_t"), config=p4r.DigestEntry.Config(**config))
+
+
+def members(digest_list):
+    return [[m.bitstring for m in sample.struct.members] for sample in digest_list.data]
+
+
+MS = 10**6
+
+
+def test_digests_are_sent_once_until_they_are_acknowledged(served, client):
+    with client.stream() as stream:
+        served.exchange(2, frame(DIGEST, src=1))  # not enabled yet: nothing comes of it
+        config = digest_entry(client, max_list_size=1, ack_timeout_ns=60_000 * MS)
+        client.insert(digest_entry=config)
+        assert client.read(digest_entry=p4r.DigestEntry()) == [config]
+        served.exchange(2, frame(DIGEST, src=7))
+        first = stream.receive("digest")
+        assert members(first) == [[b"\x07", b"\x02"]]
+        served.exchange(2, frame(DIGEST, src=7))  # a duplicate, held back
+        served.exchange(2, frame(DIGEST, src=8))
+        second = stream.receive("digest")
+        assert members(second) == [[b"\x08", b"\x02"]]
+        assert second.list_id != first.list_id
+        stream.send(digest_ack=p4r.DigestListAck(digest_id=first.digest_id, list_id=first.list_id))
+        stream.send(digest_ack=p4r.DigestListAck(digest_id=first.digest_id, list_id=first.list_id))
+        assert stream.receive("error").canonical_code == rpc_code.NOT_FOUND, "it was acknowledged already"
+        served.exchange(2, frame(DIGEST, src=7))
+        assert members(stream.receive("digest")) == [[b"\x07", b"\x02"]]
+
+
+def test_digests_are_collected_until_the_list_is_full_or_old(served, client):
+    with client.stream() as stream:
+        client.insert(digest_entry=digest_entry(client, max_list_size=3, max_timeout_ns=100 * MS))
+        for src in (1, 2, 3, 4):
+            served.exchange(1, frame(DIGEST, src=src))
+        assert [m[0] for m in members(stream.receive("digest"))] == [b"\1", b"\2", b"\3"]
+        begin = time.monotonic()
+        assert [m[0] for m in members(stream.receive("digest"))] == [b"\4"]
+        assert time.monotonic() - begin < 5
+
+
+def test_an_unacknowledged_digest_comes_again_after_its_timeout(served, client):
+    with client.stream() as stream:
+        client.insert(digest_entry=digest_entry(client, max_list_size=1, ack_timeout_ns=50 * MS))
+        served.exchange(1, frame(DIGEST, src=1))
+        stream.receive("digest")
+        deadline = time.monotonic() + 0.06
+        served.run(_until(lambda: time.monotonic() > deadline))
+        served.exchange(1, frame(DIGEST, src=1))
+        assert members(stream.receive("digest")) == [[b"\1", b"\1"]]
+
+
+def test_digest_configurations_are_refused_where_they_do_not_fit(served, client):
+    with client.stream():
+        for write, code in ((client.modify, rpc_code.NOT_FOUND), (client.delete, rpc_code.NOT_FOUND)):
+            with status() as refused:
+                write(digest_entry=digest_entry(client))
+            assert refused.codes == [code]
+        client.insert(digest_entry=digest_entry(client))
+        with status() as refused:
+            client.insert(digest_entry=digest_entry(client))
+        assert refused.codes == [rpc_code.ALREADY_EXISTS]
+        with status() as refused:
+            client.modify(digest_entry=digest_entry(client, max_list_size=-1))
+        assert refused.codes == [rpc_code.INVALID_ARGUMENT]
+        client.delete(digest_entry=digest_entry(client))
+        assert client.read(digest_entry=p4r.DigestEntry()) == []
+
+
+# ---- idle timeouts ----
+def test_an_entry_that_is_not_hit_is_reported_to_the_primary(served, client):
+    with client.stream() as stream:
+        aged = client.entry(
+            "aging", [exact(1, 5)], client.action("read_meter", 2), idle_timeout_ns=20 * MS, metadata=b"m"
+        )
+        client.insert(table_entry=aged)
+        assert client.read(table_entry=client.entry("aging")) == [aged]
+        idle = p4r.TableEntry.IdleTimeout()
+        (read,) = client.read(table_entry=client.entry("aging", time_since_last_hit=idle))
+        assert read.time_since_last_hit.elapsed_ns >= 0
+        deadline = time.monotonic() + 0.03
+        served.run(_until(lambda: time.monotonic() > deadline))
+        served.exchange(1, None)
+        notification = stream.receive("idle_timeout_notification")
+        assert [e.match[0].exact.value for e in notification.table_entry] == [b"\x05"]
+        assert notification.table_entry[0].idle_timeout_ns == 20 * MS
+        assert notification.table_entry[0].metadata == b"m"
