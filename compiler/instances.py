@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler import constants, tree, types
 from compiler.errors import CompileError
-from compiler.visit import expressions_of, live_statements
+from compiler.visit import expressions_of, live_statements, subexpressions
 
 MAX_INSTANCES = 10_000
 
@@ -108,8 +108,7 @@ class _Evaluator:
                 break
             expr = inner
         if isinstance(expr, tree.Call) and expr.kind == "constructor":
-            name = local_name(expr.target) if expr.target is not None else expr.method
-            return self.make(expr, join_name(path, name), None, environment)
+            return self.make(expr, join_name(path, expr.method), None, environment)
         if isinstance(expr, tree.Name):
             if expr.decl in environment:
                 return environment[expr.decl]
@@ -169,6 +168,19 @@ class _Evaluator:
                         expr.receiver, tree.TypeExpr
                     ):
                         self.direct(instance, expr, inside, seen)
+        pending = list(applied)
+        while pending:  # a key may apply a table, too
+            table = pending.pop()
+            assert isinstance(table, tree.TableDecl)
+            for key in table.keys:
+                for expr in subexpressions(key.expr):
+                    if (
+                        isinstance(expr, tree.Call)
+                        and expr.kind == "table_apply"
+                        and expr.target not in applied
+                    ):
+                        applied.add(expr.target)
+                        pending.append(expr.target)
         if isinstance(target, tree.ControlDecl):
             instance.tables = [t for t in target.locals if isinstance(t, tree.TableDecl) and t in applied]
 
@@ -176,7 +188,7 @@ class _Evaluator:
         self, instance: Instance, call: tree.Call, inside: dict[Any, Any], seen: dict[str, int]
     ) -> None:
         """`C.apply(…)` makes an object of its own, named after the type."""
-        base = local_name(call.target)
+        base = call.target.name
         number = seen.get(base, 0)
         seen[base] = number + 1
         if number:

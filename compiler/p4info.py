@@ -145,7 +145,7 @@ class P4Info:
                 f"the object made in '{prop.name}' of the table {table.name} needs a @name to be controlled"
             )
             raise CompileError.at(self.source, prop.pos, message)
-        return join_name(instance.name, local_name(prop))
+        return join_name("", local_name(prop))
 
     def property_instance(
         self, prop: tree.Property, instance: Instance, table: tree.TableDecl
@@ -166,7 +166,8 @@ class P4Info:
         return None
 
     def actions_of(self, instance: Instance) -> list[tree.ActionDecl]:
-        """Actions that tables of a control can run: top-level ones first, then those declared in it, in order."""
+        """Actions that tables of a control can run or its apply block calls: top-level ones first, then those declared
+        in it, in order."""
         used: dict[tree.ActionDecl, None] = {}
         for table in instance.tables:
             for ref in table.actions:
@@ -174,26 +175,30 @@ class P4Info:
                     used[ref.action] = None
             if table.default_action is not None and table.default_action.action is not None:
                 used[table.default_action.action] = None
-        outside = [a for a in used if a in self.global_actions]
         assert isinstance(instance.target, tree.ControlDecl)
+        for call in self.calls_in(instance, instance.target.body):
+            if call.kind == "action":
+                used[call.target] = None
+        outside = [a for a in used if a in self.global_actions]
         inside = [a for a in instance.target.locals if isinstance(a, tree.ActionDecl) and a in used]
         return outside + inside
 
+    def calls_in(self, instance: Instance, body: tree.Block) -> Iterator[tree.Call]:
+        """Every call that a block of an instance can make."""
+        for statement in live_statements(body.statements, instance.environment):
+            for expr in expressions_of(statement):
+                if isinstance(expr, tree.Call):
+                    yield expr
+
     def _collect_digests(self, instance: Instance) -> None:
-        control = instance.target
-        bodies: list[Sequence[tree.Statement | tree.Decl]] = [
-            a.body.statements for a in control.locals if isinstance(a, tree.ActionDecl)
-        ]
-        bodies.append(control.body.statements)
-        for statements in bodies:
-            for statement in live_statements(statements, instance.environment):
-                for expr in expressions_of(statement):
-                    if (
-                        isinstance(expr, tree.Call)
-                        and expr.kind == "extern_function"
-                        and expr.method == "digest"
-                    ):
-                        self._digest(expr)
+        bodies = [a.body for a in self.actions_of(instance)]
+        bodies.append(instance.target.body)
+        for body in bodies:
+            for call in self.calls_in(instance, body):
+                if call.kind == "extern_function":
+                    self.types.touched = True
+                    if call.method == "digest":
+                        self._digest(call)
 
     def _digest(self, call: tree.Call) -> None:
         type_ = call.bound[1].param.type
@@ -309,7 +314,8 @@ class P4Info:
             return
         message = self._new(parts, "actions")
         self._preamble(message, "action", name, action.annotations)
-        plain = [p for p in action.params if not p.direction]
+        in_tables = any(r.action is action for t in instance.tables for r in t.actions)
+        plain = [p for p in action.params if not p.direction and in_tables]
         for number, param in zip(field_ids(plain, self.source), plain, strict=True):
             out = message.child("params")
             out.set("id", number)
@@ -325,6 +331,7 @@ class P4Info:
     def _table(self, parts: dict[str, list[Message]], table: tree.TableDecl, instance: Instance) -> None:
         if table.annotation("hidden") is not None:
             return
+        self.types.touched = True
         name = join_name(instance.name, local_name(table))
         message = self._new(parts, "tables")
         self._preamble(message, "table", name, table.annotations)
@@ -403,6 +410,7 @@ class P4Info:
     def _table_properties(
         self, parts: dict[str, list[Message]], message: Message, table: tree.TableDecl, instance: Instance
     ) -> None:
+        size = self._size(table, instance)
         implementation = table.property("implementation")
         if implementation is not None:
             profile = self.property_instance(implementation, instance, table)
@@ -422,7 +430,7 @@ class P4Info:
                 self._preamble(out, kind, direct[0], direct[3])
                 self._unit(out, direct[2])
                 out.add("direct_table_id", self.symbols.id("table", table_name))
-        message.set("size", self._size(table, instance))
+        message.set("size", size)
         timeout = table.property("support_timeout")
         if timeout is not None and timeout.expr.value is True:
             message.add("idle_timeout_behavior", Symbol("NOTIFY_CONTROL"))
@@ -447,6 +455,7 @@ class P4Info:
             spec.add("unit", Symbol(UNITS.get(unit.name, "UNSPECIFIED")))
 
     def _extern(self, parts: dict[str, list[Message]], instance: Instance) -> None:
+        self.types.touched = self.types.touched or instance.decl is not None
         kind = EXTERNS.get(instance.target.name)
         annotations = () if instance.decl is None else instance.decl.annotations
         if kind is None or kind.startswith("direct_"):

@@ -17,6 +17,8 @@ BUILTIN_DEFINES: Mapping[str, str] = {"__TARGET_BMV2__": "1"}
 """What p4c-bm2-ss defines for its source."""
 
 MAX_INCLUDE_DEPTH = 64
+MAX_GAP = 8
+"""Lines without text that are written as newlines; longer gaps become a line marker (as cpp does)."""
 MAX_SOURCE_BYTES = 32 * 1024 * 1024
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "p4src" / "include"
@@ -69,6 +71,33 @@ class _P4Preprocessor(Preprocessor):
             return True
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
+    def text(self) -> str:
+        """Everything that is left after `parse`, with line markers wherever the line is not the one that follows from
+        the newlines before it. (pcpp's own `write` drops longer gaps, also inside of strings.)"""
+        out: list[str] = []
+        here: tuple[str | None, int] = (None, 0)  # file and line of the place where writing goes on
+        line: list[Any] = []
+        while True:
+            token = self.token()
+            if token is not None:
+                line.append(token)
+                if not token.value.endswith("\n"):
+                    continue
+            if line and not all(t.type in self.t_WS for t in line):
+                first = line[0]
+                place = (getattr(first, "source", None) or here[0], first.lineno)
+                gap = place[1] - here[1]
+                if place[0] == here[0] and 0 <= gap <= MAX_GAP:
+                    out.append("\n" * gap)
+                else:
+                    out.append(f'{self.line_directive} {place[1]} "{place[0]}"\n')
+                body = "".join(t.value for t in line if t.type not in self.t_LINECONT)
+                out.append(body)
+                here = (place[0], place[1] + body.count("\n"))
+            if token is None:
+                return "".join(out)
+            line = []
+
 
 def read_text(path: Path) -> str:
     """The text of a source file; CompileError when it cannot be read as UTF-8 text."""
@@ -104,13 +133,12 @@ def preprocess(
         pre.undef(name)
     for directory in [*include_dirs, INCLUDE_DIR]:
         pre.add_path(str(directory))
-    out = io.StringIO()
     text = read_text(path)
     try:
         pre.parse(text, os.fspath(path))
-        pre.write(out)
+        result = pre.text()
     except RecursionError:
         raise CompileError.about(str(path), "macros or includes are nested too deeply") from None
     if pre.diagnostics:
         raise CompileError(pre.diagnostics)
-    return Source(os.fspath(path), out.getvalue())
+    return Source(os.fspath(path), result)

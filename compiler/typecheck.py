@@ -76,7 +76,7 @@ class Checker(TableChecker):
 
     def declaration(self, decl: tree.Decl) -> None:
         """One top-level declaration."""
-        self._annotations(decl.annotations)
+        self.annotations(decl.annotations)
         if isinstance(decl, tree.RecordDecl):
             self._record(decl)
         elif isinstance(decl, tree.EnumDecl):
@@ -107,7 +107,8 @@ class Checker(TableChecker):
         else:
             raise AssertionError(decl)
 
-    def _annotations(self, annotations: Sequence[tree.Annotation]) -> None:
+    def annotations(self, annotations: Sequence[tree.Annotation]) -> None:
+        """Expressions in structured annotations."""
         for annotation in annotations:
             if annotation.form == "list":
                 annotation.exprs = [self.expr(e) for e in annotation.exprs]
@@ -122,7 +123,7 @@ class Checker(TableChecker):
             variables = self.declare_type_params(decl.type_params)
             seen: dict[str, tree.StructField] = {}
             for field in decl.fields:
-                self._annotations(field.annotations)
+                self.annotations(field.annotations)
                 field.type = self.resolve(field.ref)
                 if field.name in seen:
                     self.error(
@@ -307,7 +308,7 @@ class Checker(TableChecker):
     def params(self, params: Sequence[tree.Param], constructor: bool = False) -> tuple[ParamType, ...]:
         """Declares parameters and returns them as a caller sees them."""
         for param in params:
-            self._annotations(param.annotations)
+            self.annotations(param.annotations)
             param.type = self.resolve(param.ref)
             if constructor:
                 self.constructor_params.add(param)
@@ -365,7 +366,7 @@ class Checker(TableChecker):
                 self.error(decl.pos, f"'{decl.name}' is already declared at {self.where(clash)}")
             for method in decl.methods:
                 method.extern = decl
-                self._annotations(method.annotations)
+                self.annotations(method.annotations)
                 method.type = self._prototype(method, method.result)
 
     def _function(self, decl: tree.FunctionDecl, this: tree.InstanceDecl | None = None) -> None:
@@ -427,7 +428,7 @@ class Checker(TableChecker):
 
     def _parser_body(self, decl: tree.ParserDecl) -> None:
         for local in decl.locals:
-            self._annotations(local.annotations)
+            self.annotations(local.annotations)
             self._local(local)
         states: dict[str, tree.StateDecl] = {"accept": tree.ACCEPT, "reject": tree.REJECT}
         for state in decl.states:
@@ -438,7 +439,7 @@ class Checker(TableChecker):
         if "start" not in states:
             self.error(decl.pos, f"the parser {decl.name} has no state 'start'")
         for state in decl.states:
-            self._annotations(state.annotations)
+            self.annotations(state.annotations)
             with self.inner_scope():
                 self.statements(state.body)
                 self._transition(state, states)
@@ -502,7 +503,7 @@ class Checker(TableChecker):
             decl.type = types.ControlType(decl.name, decl, variables, params)
             with self.inner_scope():
                 for local in decl.locals:
-                    self._annotations(local.annotations)
+                    self.annotations(local.annotations)
                     self._local(local)
                 self.block(decl.body)
         self.declare(decl)

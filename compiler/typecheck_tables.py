@@ -15,6 +15,10 @@ from compiler.types import FunctionType, Type, UnknownType
 class TableChecker(StatementChecker):
     """Tables and keysets."""
 
+    def annotations(self, annotations: Sequence[tree.Annotation]) -> None:
+        """Expressions in structured annotations (see typecheck)."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------- keysets
 
     def keysets(self, keys: list[tree.Expr], wanted: Sequence[Type], what: str) -> list[tree.Expr]:
@@ -101,7 +105,10 @@ class TableChecker(StatementChecker):
         """A table; its name is visible behind it."""
         decl.type = types.TableType(decl.name, decl)
         for key in decl.keys:
+            self.annotations(key.annotations)
             self._key(key)
+        for part in [*decl.actions, *decl.entries, *decl.properties]:
+            self.annotations(part.annotations)
         self._actions(decl)
         for prop in decl.properties:
             if prop.name == "default_action":

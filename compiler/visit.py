@@ -86,8 +86,9 @@ def expressions_of(statement: tree.Statement | tree.Decl) -> Iterator[tree.Expr]
 def live_statements(
     statements: Sequence[tree.Statement | tree.Decl], environment: Mapping[Any, Any] | None = None
 ) -> Iterator[tree.Statement | tree.Decl]:
-    """Every statement that can run, in source order: not what follows `return` or `exit`, nor the branch that a
-    constant condition rules out. `environment` gives constructor parameters their values."""
+    """Every statement that can run, in source order: not the branch that a constant condition rules out. `environment`
+    gives constructor parameters their values. What follows `return` or `exit` counts as live, as for the reference
+    compiler's P4Info."""
     for statement in statements:
         yield statement
         if isinstance(statement, tree.Block):
@@ -95,25 +96,6 @@ def live_statements(
         else:
             for inner in _inner(statement, environment):
                 yield from live_statements((inner,), environment)
-        if ends(statement, environment):
-            return
-
-
-def ends(statement: tree.Statement | tree.Decl, environment: Mapping[Any, Any] | None = None) -> bool:
-    """Whether nothing behind `statement` in its block can run."""
-    if isinstance(statement, tree.Return | tree.Exit | tree.Break | tree.Continue):
-        return True
-    if isinstance(statement, tree.Block):
-        return any(ends(s, environment) for s in statement.statements)
-    if isinstance(statement, tree.If):
-        taken = _branches(statement, environment)
-        both = len(taken) == 2 or _value(statement.condition, environment) is not None
-        return both and bool(taken) and all(ends(s, environment) for s in taken)
-    if isinstance(statement, tree.Switch):
-        bodies = [c.body for c in statement.cases if c.body is not None]
-        whole = any(isinstance(c.label, tree.DefaultExpr) for c in statement.cases)
-        return whole and all(ends(b, environment) for b in bodies)
-    return False
 
 
 def _value(expr: tree.Expr, environment: Mapping[Any, Any] | None) -> Any:
