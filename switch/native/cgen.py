@@ -206,7 +206,7 @@ class _Generator:
             self.build_key(table, body)
             body.add("if (xf_table_used(table)) entry = xf_lookup(table, key);")
         if table.meter:
-            target = self.reader.target(_field_param(self.program.direct_meters[table.meter].target))
+            target = self.reader.target(_field_param(self.program.direct_meters[table.meter].target), body)
             body.add("if (entry) {")
             colour = "xf_entry_meter(x, table, entry)"
             body.add(

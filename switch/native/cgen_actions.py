@@ -138,7 +138,7 @@ class Actions:
         if op in _TWO_OPERANDS:
             self._count(node, args, 3)
             value = binary(_TWO_OPERANDS[op], reader.data(args[1], body), reader.data(args[2], body), node)
-            reader.store(reader.target(args[0]), value, body, args[0])
+            reader.store(reader.target(args[0], body), value, body, args[0])
         elif writer is None or op.startswith("_"):
             raise node["op"].fail(f"primitive '{op}' is not known")
         else:
@@ -153,27 +153,27 @@ class Actions:
 
     def _do_assign(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         self._count(node, args, 2)
-        reader.store(reader.target(args[0]), reader.data(args[1], body), body, args[0])
+        reader.store(reader.target(args[0], body), reader.data(args[1], body), body, args[0])
 
     _do_modify_field = _do_assign
 
     def _do_add_to_field(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         self._count(node, args, 2)
-        target = reader.target(args[0])
+        target = reader.target(args[0], body)
         reader.store(
             target, binary("+", reader.read(target, args[0]), reader.data(args[1], body), node), body, node
         )
 
     def _do_subtract_from_field(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         self._count(node, args, 2)
-        target = reader.target(args[0])
+        target = reader.target(args[0], body)
         reader.store(
             target, binary("-", reader.read(target, args[0]), reader.data(args[1], body), node), body, node
         )
 
     def _do_assign_VL(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         self._count(node, args, 2)
-        to, source = reader.target(args[0]), reader.target(args[1])
+        to, source = reader.target(args[0], body), reader.target(args[1], body)
         if not (to.field.varbit and source.field.varbit) or to.field.width < source.field.width:
             raise node.fail("expected two varbits, the first not shorter")
         body.add(f"memcpy({to.lvalue}, {source.lvalue}, {source.lvalue}n / 8);")
@@ -361,7 +361,7 @@ class Actions:
         body.add(
             f"if (xf_meter_execute(x, {meter.index}, {reader.data(args[1], body).amount(body)}, &{colour})) {{"
         )
-        reader.store(reader.target(args[2]), Raw(0, 2, f"(uint64_t){colour}"), body, args[2])
+        reader.store(reader.target(args[2], body), Raw(0, 2, f"(uint64_t){colour}"), body, args[2])
         body.add("}")
 
     def _index(self, array: Array, node: Node, reader: Expressions, body: Body) -> str:
@@ -378,7 +378,7 @@ class Actions:
         words = limbs(array.width)
         cell = f"x->registers[{array.index}]"
         text = f"{cell}[{index}]" if words == 1 else f"({cell} + {index} * {words})"
-        reader.store(reader.target(args[0]), stored(text, array.width), body, args[0])
+        reader.store(reader.target(args[0], body), stored(text, array.width), body, args[0])
         body.add("}")
 
     def _do_register_write(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
@@ -402,7 +402,7 @@ class Actions:
         body.add(f"uint64_t {high} = {reader.data(args[2], body).u64(body)};")
         body.add(f"if ({low} <= {high}) {{")
         value = Raw(0, (1 << 64) - 1, f"xf_random(x, {low}, {high})")
-        reader.store(reader.target(args[0]), value, body, args[0])
+        reader.store(reader.target(args[0], body), value, body, args[0])
         body.add("}")
 
     def _do_modify_field_with_hash_based_offset(
@@ -417,7 +417,7 @@ class Actions:
         body.add(f"uint64_t {base} = {reader.data(args[1], body).u64(body)};")
         body.add(f"uint64_t {size} = {reader.data(args[3], body).u64(body)};")
         value = Raw(0, (1 << 64) - 1, f"(calc{number}(x, P) % ({size} ? {size} : 1) + {base})")
-        reader.store(reader.target(args[0]), value, body, args[0])
+        reader.store(reader.target(args[0], body), value, body, args[0])
 
     # ---- reports ----
 

@@ -408,7 +408,7 @@ class Expressions:
 
     # ---- leaves ----
 
-    def target(self, node: Node) -> Target:
+    def target(self, node: Node, body: Body) -> Target:
         """A field to store to, from a parameter of type field, stack_field or expression (an lvalue)."""
         kind = node["type"].text()
         if kind == "field":
@@ -420,9 +420,9 @@ class Expressions:
         if kind == "expression":
             inner = node["value"]
             if inner.get("type").value is not None:
-                return self.target(inner)
+                return self.target(inner, body)
             if inner["op"].text() == "access_field":
-                return self.accessed(inner, Body())
+                return self.accessed(inner, body)
         raise node.fail("expected something that can be assigned: a field")
 
     def accessed(self, node: Node, body: Body) -> Target:
@@ -512,7 +512,7 @@ class Expressions:
                 if field_node.value == "$valid$":
                     found = self.find(self.program.headers, header_node, "header")
                     return Raw(0, 1, f"(uint64_t){self.layout.place(found).valid}")
-            return self.read(self.target(node), node)
+            return self.read(self.target(node, body), node)
         if kind == "hexstr":
             number = where.hexstr()
             return Const(number, number)
@@ -635,6 +635,10 @@ class Expressions:
 
     def compare(self, op: str, node: Node, body: Body) -> Bool:
         """A comparison of numbers, or equality of conditions, headers or unions."""
+        varbits = [self.varbit(node[side], body) for side in ("left", "right")]
+        if varbits[0] and varbits[1] and op in ("==", "!="):
+            x, y = varbits[0].lvalue, varbits[1].lvalue
+            return Bool(f"({'' if op == '==' else '!'}({x}n == {y}n && !memcmp({x}, {y}, {x}n / 8)))")
         left, right = self.value(node["left"], body), self.value(node["right"], body)
         if isinstance(left, (HeaderValue, UnionValue)) and op in ("==", "!="):
             return Bool(("" if op == "==" else "!") + self.same(left, right, node))
@@ -649,6 +653,15 @@ class Expressions:
         if 64 * n > MAX_BITS:
             raise node.fail(f"a compared value can exceed {MAX_BITS} bits")
         return Bool(f"(xf_w_cmp({a.wide(body, n)}, {b.wide(body, n)}, {n}) {op} 0)")
+
+    def varbit(self, node: Node, body: Body) -> Target | None:
+        """The varbit field that a place names, if it names one."""
+        if node.missing or node["type"].value not in ("field", "stack_field"):
+            return None
+        if node["type"].value == "field" and node["value"][1].value == "$valid$":
+            return None
+        target = self.target(node, body)
+        return target if target.field.varbit else None
 
     def same(self, left: Value, right: Value, at: Node) -> str:
         """Equality of headers or unions."""

@@ -207,13 +207,13 @@ class Parser:
         """Assign to a field."""
         if len(params) != 2:
             raise node["parameters"].fail("set takes 2 parameters")
-        target = self.reader.target(params[0])
+        target = self.reader.target(params[0], body)
         kind = params[1]["type"].text()
         if kind == "lookahead":
             self.reader.store(target, self.lookahead(params[1]["value"], body), body, node)
             return
         if target.field.varbit and kind == "field":
-            source = self.reader.target(params[1])
+            source = self.reader.target(params[1], body)
             if not source.field.varbit or source.field.width > target.field.width:
                 raise node.fail("expected two varbits, the first not shorter")
             body.add(f"memcpy({target.lvalue}, {source.lvalue}, {source.lvalue}n / 8);")
@@ -231,7 +231,7 @@ class Parser:
             if kind == "lookahead":
                 key.append((self.lookahead(where, body), where[1].integer(1, 4096)))
             elif kind in ("field", "stack_field"):
-                target = self.reader.target(element)
+                target = self.reader.target(element, body)
                 if target.field.varbit:
                     raise element.fail("a varbit cannot be selected on")
                 # Compared as unsigned bits, whatever its sign.

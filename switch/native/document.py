@@ -99,6 +99,10 @@ class Node:
         """A boolean."""
         return bool(self._expect(bool, "a boolean"))
 
+    def truth(self) -> bool:
+        """A boolean, also written as 0 or 1 (p4c does both)."""
+        return bool(self.integer(0, 1)) if type(self.value) is int else self.boolean()
+
     def flag(self) -> bool:
         """A boolean; absent is false."""
         return False if self.missing else self.boolean()

@@ -558,7 +558,7 @@ class _Reader:
                 if field_name in by_name:
                     raise entry.fail(f"field '{field_name}' is defined twice")
                 by_name[field_name] = len(fields)
-                signed = len(entry.items()) > 2 and entry[2].boolean()
+                signed = len(entry.items()) > 2 and entry[2].truth()
                 if entry[1].value == "*":
                     if varbit >= 0:
                         raise entry.fail("a header type can have one varbit only")
