@@ -39,21 +39,37 @@ def _counter(data: RunData, name: str) -> int:
     return sum(r["packets"] for (_, n, _, _), r in data.counters.items() if n == name)
 
 
-def _drops(data: RunData) -> tuple[dict[str, int], int]:
-    by_reason: Counter[str] = Counter()
+PROGRAM_REASONS = frozenset({"ingress", "egress"})
+"""What the native switch counts when a P4 program marks a frame to drop: a loss, or a frame that it consumed (PFC).
+The fabric's program counts its losses by reason itself, so for it these are not losses again."""
+
+
+def _drops(data: RunData) -> tuple[dict[str, int], int, dict[str, int]]:
+    """(frames lost in the fabric by reason, those in lossless classes, frames that hosts discarded by reason)."""
+    fabric: Counter[str] = Counter()
+    at_hosts: Counter[str] = Counter()
     lossless = 0
+    hosts = {host.name for host in data.plan.hosts}
     lossless_classes = {c for c, policy in data.plan.classes.items() if policy.lossless}
-    for (_, _, cls, reason), record in data.drops.items():
-        by_reason[reason] += record["packets"]
-        if cls in lossless_classes:
-            lossless += record["packets"]
-    return {reason: count for reason, count in sorted(by_reason.items()) if count}, lossless
+    counted_in_p4 = data.experiment.controller == "builtin" and not data.experiment.program
+    for (node, _, cls, reason), record in data.drops.items():
+        if node in hosts:
+            at_hosts[reason] += record["packets"]
+        elif not (counted_in_p4 and reason in PROGRAM_REASONS):
+            fabric[reason] += record["packets"]
+            if cls in lossless_classes:
+                lossless += record["packets"]
+    return _sorted(fabric), lossless, _sorted(at_hosts)
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return {reason: count for reason, count in sorted(counts.items()) if count}
 
 
 def summarise(data: RunData) -> Summary:
     """The summary that `xoff run --json` prints; times and rates are in fabric units unless the key says wall."""
     scale = data.plan.time_scale
-    drops, lossless_drops = _drops(data)
+    drops, lossless_drops, host_discards = _drops(data)
     paused_ns = sum(i.end - i.start for i in data.pauses) / scale
     hosts = {h.name for h in data.plan.hosts}
     summary: Summary = {
@@ -84,6 +100,7 @@ def summarise(data: RunData) -> Summary:
         "drops": drops,
         "drops_total": sum(drops.values()),
         "drops_lossless": lossless_drops,
+        "host_discards": host_discards,
         "retransmissions": len(data.retransmits),
         "path_spread": path_spread(data),
         "queue_peak_bytes": max((b for series in data.queues.values() for _, b in series), default=0),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
+from compiler.driver import Compiled, compile_cached
+from controller.app import ProgramFiles
 from topologies.cycles import check_deadlock
 from topologies.hpcc_file import read_hpcc_topology
 from topologies.plan import FabricPlan, IntPolicy
@@ -100,23 +104,27 @@ def describe_topology(spec: str, rate: str = "100Gbps") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Program:
-    """The compiled P4 program on disk."""
+    """A compiled P4 program."""
 
-    json: Path
-    p4info: Path
+    name: str
+    compiled: Compiled
     seconds: float
     """What compiling (or finding it in the cache) took."""
+
+    def write(self, folder: Path) -> ProgramFiles:
+        """Write `NAME.json` and `NAME.p4info.txtpb` into a folder that is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = ProgramFiles(folder / f"{self.name}.json", folder / f"{self.name}.p4info.txtpb")
+        files.json.write_text(json.dumps(self.compiled.json, indent=1))
+        files.p4info.write_text(self.compiled.p4info)
+        return files
 
 
 def compile_program(experiment: Experiment) -> Program:
     """Compile the experiment's P4 program, or find it in the cache. CompileError shows what is wrong in it."""
-    import time
-
-    from compiler import compile_cached
-
     source = Path(experiment.program) if experiment.program else FABRIC_P4
     if not source.is_file():
         raise XoffError(f"program: there is no file {source}.")
     begun = time.perf_counter()
     compiled = compile_cached(source, CACHE / "programs")
-    return Program(compiled.json_path, compiled.p4info_path, round(time.perf_counter() - begun, 3))
+    return Program(source.stem, compiled, round(time.perf_counter() - begun, 3))

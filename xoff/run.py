@@ -33,15 +33,16 @@ def execute(experiment: Experiment, out: Path, display: Display | None = None) -
         context = make_context(experiment)
     folder = RunFolder.create(out, experiment)
     context.plan.write(folder.path / "plan.json")
-    folder.facts["program"] = {"json": str(context.program.json), "seconds": context.program.seconds}
+    files = context.program.write(folder.path / "program")
+    folder.facts["compile_seconds"] = context.program.seconds
     if experiment.clock == "mininet":
         from xoff.clocks.mininet import MininetRun
 
-        _until_interrupted(MininetRun(context, folder, display).run)
+        _until_interrupted(MininetRun(context, files, folder, display).run)
     else:
         from xoff.clocks.simulation import VirtualRun
 
-        _until_interrupted(VirtualRun(context, folder, display).run)
+        _until_interrupted(VirtualRun(context, files, folder, display).run)
     with display.phase("writing the report"):
         return write_reports(folder.path)
 

@@ -32,6 +32,7 @@ class Control(Protocol):
 
 async def make_control(
     context: RunContext,
+    program: ProgramFiles,
     addresses: Mapping[str, str],
     folder: RunFolder,
     now: Callable[[], int],
@@ -49,7 +50,6 @@ async def make_control(
 
     if choice != "builtin":
         return UserControl(Path(choice), context, dict(addresses), emit, records)
-    program = ProgramFiles(context.program.json, context.program.p4info)
     controller = FabricController(context.plan, addresses, program, emit, timestamp_hz=timestamp_hz)
     try:
         await controller.start()

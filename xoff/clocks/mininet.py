@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from controller.app import ProgramFiles
 from switch.device import DeviceSpec, PortSpec
 from switch.device_file import write_devices
 from topologies.mininet_build import FabricNet
@@ -37,8 +38,11 @@ SETTLE_SECONDS = 0.2
 class MininetRun:
     """One run; `run` is called once."""
 
-    def __init__(self, context: RunContext, folder: RunFolder, display: Display) -> None:
+    def __init__(
+        self, context: RunContext, program: ProgramFiles, folder: RunFolder, display: Display
+    ) -> None:
         self.context = context
+        self.program = program
         self.folder = folder
         self.display = display
         self.epoch = time.monotonic_ns()
@@ -80,7 +84,7 @@ class MininetRun:
             with folder.phase("hosts"), display.phase("starting hosts"):
                 workers = await self._start_hosts(net, state, stack)
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
-                control = await make_control(context, switches.addresses, folder, self.now)
+                control = await make_control(context, self.program, switches.addresses, folder, self.now)
                 stack.push_async_callback(control.stop)
             stack.callback(self._tell_shell(state, switches).unlink, missing_ok=True)
             folder.facts["wall_seconds"]["ready"] = round(self.now() / 1e9, 3)
@@ -107,8 +111,8 @@ class MininetRun:
                 )
                 for port in switch.ports
             ),
-            program_json=self.context.program.json,
-            p4info=self.context.program.p4info,
+            program_json=self.program.json,
+            p4info=self.program.p4info,
             grpc_address="127.0.0.1:0",
             timer_hz=self.context.timer_hz(switch),
             seed=self.context.experiment.seed + switch.device_id,
@@ -151,8 +155,8 @@ class MininetRun:
                 {
                     "addresses": dict(switches.addresses),
                     "device_ids": {s.name: s.device_id for s in self.context.plan.switches},
-                    "p4info": str(self.context.program.p4info),
-                    "json": str(self.context.program.json),
+                    "p4info": str(self.program.p4info),
+                    "json": str(self.program.json),
                 }
             )
         )

@@ -12,6 +12,7 @@ import resource
 import time
 from contextlib import AsyncExitStack, suppress
 
+from controller.app import ProgramFiles
 from switch.device import LOOP_PORT, TIMER_PORT
 from switch.link import wire_bytes
 from switch.native.binding import Engine
@@ -64,8 +65,11 @@ class SimulatedSwitch:
 class VirtualRun:
     """One run; `run` is called once."""
 
-    def __init__(self, context: RunContext, folder: RunFolder, display: Display) -> None:
+    def __init__(
+        self, context: RunContext, program: ProgramFiles, folder: RunFolder, display: Display
+    ) -> None:
         self.context = context
+        self.program = program
         self.folder = folder
         self.display = display
         self.clock = VirtualClock()
@@ -91,7 +95,9 @@ class VirtualRun:
             self._add_hosts(host_records)
             self._connect()
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
-                control = await make_control(context, addresses, folder, lambda: self.clock.now, TIMESTAMP_HZ)
+                control = await make_control(
+                    context, self.program, addresses, folder, lambda: self.clock.now, TIMESTAMP_HZ
+                )
                 stack.push_async_callback(control.stop)
             folder.facts["wall_seconds"]["ready"] = round(time.monotonic() - begun, 3)
             with folder.phase("workload"):
@@ -109,7 +115,7 @@ class VirtualRun:
 
     async def _start_switches(self, records: RecordFile, stack: AsyncExitStack) -> dict[str, str]:
         context = self.context
-        program = Program.from_text(context.program.json.read_text(), context.program.p4info.read_text())
+        program = Program.from_text(self.program.json.read_text(), self.program.p4info.read_text())
         addresses = {}
         for plan in context.plan.switches:
             engine = Engine(program, device_id=plan.device_id, timestamp_hz=TIMESTAMP_HZ,

@@ -12,6 +12,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _by_reason(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items()) or "none"
+
+
 def headline(summary: Summary) -> Rows:
     """The few figures that say how a run went."""
     result: Rows = []
@@ -67,7 +71,7 @@ def rows(summary: Summary) -> Rows:
                 f" max {format_time(fct['max'] * 1e9)}",
             )
         )
-    drops = ", ".join(f"{reason} {count}" for reason, count in summary["drops"].items()) or "none"
+    drops = _by_reason(summary["drops"])
     spread = summary["path_spread"]
     result += [
         ("ECN-marked packets", f"{summary['ecn_marked_packets']:,}"),
@@ -78,8 +82,9 @@ def rows(summary: Summary) -> Rows:
             "time paused, all queues",
             f"{format_time(summary['paused_seconds'] * 1e9)} in {summary['pauses']:,} pauses",
         ),
-        ("drops", drops),
+        ("drops in the fabric", drops),
         ("drops in lossless classes", f"{summary['drops_lossless']:,}"),
+        ("discarded by hosts", _by_reason(summary["host_discards"])),
         ("retransmissions", f"{summary['retransmissions']:,}"),
         ("path spread (max / mean)", "-" if spread is None else f"{spread:.2f}"),
         ("deepest queue", format_bytes(summary["queue_peak_bytes"])),
