@@ -1,4 +1,4 @@
-"""`python -m compiler prog.p4 -o out/`: writes out/prog.json (BMv2) and out/prog.p4info.txtpb; takes p4c-bm2-ss's flags."""
+"""`python -m compiler prog.p4 -o out/` writes out/prog.json (BMv2) and out/prog.p4info.txtpb; p4c-bm2-ss's flags work."""
 
 from __future__ import annotations
 

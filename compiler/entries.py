@@ -120,8 +120,8 @@ class EntriesWriter:
 
 
 def entry_priorities(table: tree.TableDecl, source: Source) -> Sequence[int]:
-    """The P4Runtime priority of each entry (larger wins). Constant entries go from their number down to 1. Others have the
-    priority written, or the one before it; without any they count by `priority_delta`, in the direction that
+    """The P4Runtime priority of each entry (larger wins). Constant entries go from their number down to 1. Others have
+    the priority written, or the one before it; without any they count by `priority_delta`, in the direction that
     `largest_priority_wins` says."""
     count = len(table.entries)
     if table.entries_const:

@@ -34,6 +34,28 @@ class Instance:
     tables: list[tree.TableDecl] = field(default_factory=list)
     """Tables that can be applied, in declaration order."""
 
+    def contents(self) -> Iterator[tuple[tree.Decl | None, Instance]]:
+        """What its code consists of once everything below is inlined into it, in order: (declaration, the instance that
+        it is in) for actions, tables and value sets; (None, object) for extern objects."""
+        placed = {child.decl: child for child in self.children if child.decl is not None}
+        tables = set(self.tables)
+        for local in self.target.locals:
+            child = placed.get(local)
+            if child is not None:
+                yield from child.expanded()
+            elif isinstance(local, tree.ActionDecl | tree.ValueSetDecl) or local in tables:
+                yield local, self
+        for child in self.children:
+            if child.decl is None:
+                yield from child.expanded()
+
+    def expanded(self) -> Iterator[tuple[tree.Decl | None, Instance]]:
+        """`contents`, or itself for an extern object."""
+        if isinstance(self.target, tree.ControlDecl | tree.ParserDecl):
+            yield from self.contents()
+        else:
+            yield None, self
+
     def walk(self) -> Iterator[Instance]:
         """Itself and everything below, parents first."""
         yield self

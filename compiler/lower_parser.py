@@ -38,14 +38,21 @@ def parser_states(scope: Scope, block: BlockObject, prefix: str) -> list[ir.Stat
         scope.fail(decl, f"parser {decl.name} has no start state")
     order = _reachable(start)
     heads = {state: ir.State(prefix + state.name, pos=state.pos) for state in order}
+    first = scope.derive(out=[])
+    declare_locals(first, block)
     for state in order:
         head = heads[state]
         inner = scope.derive(out=head.body)
-        if state is start:
-            declare_locals(inner, block)
         statements(inner, state.body)
         _transition(inner, state, head, heads)
-    return [heads[state] for state in order]
+    states = [heads[state] for state in order]
+    if first.out:
+        if any(case.target is states[0] for state in states for case in state.cases):
+            entry = ir.State(f"{prefix}init", first.out, cases=[ir.Case(states[0])], pos=decl.pos)
+            states.insert(0, entry)
+        else:
+            states[0].body[:0] = first.out
+    return states
 
 
 def _reachable(start: tree.StateDecl) -> list[tree.StateDecl]:

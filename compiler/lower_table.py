@@ -177,6 +177,10 @@ def _build(scope: Scope, decl: tree.TableDecl) -> BuiltTable:
         table.size = len(table.entries)
     if not table.size:
         table.size = DEFAULT_SIZE
+    unit = scope.low.unit
+    for array in [*unit.counters, *unit.meters]:
+        if array.get("binding") == table.name:
+            array["size"] = table.size
     return built
 
 

@@ -6,7 +6,6 @@ text can be compared with its output line by line.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -67,7 +66,10 @@ class P4Info:
         self.program = program
         self.source = program.source
         self.instances: Instances = instantiate(program)
-        self.order = list(self._breadth_first())
+        self.items: list[tuple[tree.Decl | None, Instance]] = [(None, i) for i in self.instances.top]
+        """Actions, tables, value sets and extern objects (without a declaration), in order."""
+        for instance in self.instances.pipeline.values():
+            self.items += instance.expanded()
         self.types = TypeTable(self.source, program.errors)
         self.symbols = SymbolTable(self.source)
         self.global_actions = {d for d in program.tree.decls if isinstance(d, tree.ActionDecl)}
@@ -80,43 +82,32 @@ class P4Info:
 
     # ------------------------------------------------------------- what there is
 
-    def _breadth_first(self) -> Iterator[Instance]:
-        queue = deque([*self.instances.top, *self.instances.pipeline.values()])
-        seen: set[int] = set()
-        while queue:
-            instance = queue.popleft()
-            if id(instance) in seen:
-                continue
-            seen.add(id(instance))
-            yield instance
-            queue.extend(instance.children)
-
     def tables(self) -> Iterator[tuple[tree.TableDecl, str]]:
         """Every table that can be applied, with the control-plane path it is in."""
-        for instance in self.order:
-            for table in instance.tables:
-                yield table, instance.name
+        for decl, instance in self.items:
+            if isinstance(decl, tree.TableDecl):
+                yield decl, instance.name
 
     def name_of(self, action: tree.ActionDecl, path: str) -> str:
         """Control-plane name of an action."""
         return join_name("" if action in self.global_actions else path, local_name(action))
 
     def _collect(self) -> None:
-        for instance in self.order:
-            if isinstance(instance.target, tree.ControlDecl):
-                for table in instance.tables:
-                    self._collect_table(table, instance)
-                for action in self.actions_of(instance):
-                    self.symbols.add("action", self.name_of(action, instance.name), action)
-                self._collect_digests(instance)
-            elif isinstance(instance.target, tree.ParserDecl):
-                for local in instance.target.locals:
-                    if isinstance(local, tree.ValueSetDecl):
-                        self.symbols.add("value_set", join_name(instance.name, local_name(local)), local)
-            elif isinstance(instance.target, tree.ExternDecl):
+        for decl, instance in self.items:
+            if isinstance(decl, tree.TableDecl):
+                self._collect_table(decl, instance)
+            elif isinstance(decl, tree.ValueSetDecl):
+                self.symbols.add("value_set", join_name(instance.name, local_name(decl)), decl)
+            elif decl is None and isinstance(instance.target, tree.ExternDecl):
                 kind = EXTERNS.get(instance.target.name)
                 if kind is not None:
                     self.symbols.add(kind, instance.name, instance.decl)
+        for pipe in self.instances.pipeline.values():
+            for instance in pipe.walk():
+                if isinstance(instance.target, tree.ControlDecl):
+                    self._collect_digests(instance)
+        for action, instance in self.actions():
+            self.symbols.add("action", self.name_of(action, instance.name), action)
         for header in self.controller_headers():
             self.symbols.add("controller_header", local_name(header), header)
 
@@ -165,9 +156,8 @@ class P4Info:
                 return found.name, found.target, found.arguments, annotations
         return None
 
-    def actions_of(self, instance: Instance) -> list[tree.ActionDecl]:
-        """Actions that tables of a control can run or its apply block calls: top-level ones first, then those declared
-        in it, in order."""
+    def used_actions(self, instance: Instance) -> list[tree.ActionDecl]:
+        """Actions that the tables of a control can run or its apply block calls."""
         used: dict[tree.ActionDecl, None] = {}
         for table in instance.tables:
             for ref in table.actions:
@@ -175,13 +165,26 @@ class P4Info:
                     used[ref.action] = None
             if table.default_action is not None and table.default_action.action is not None:
                 used[table.default_action.action] = None
-        assert isinstance(instance.target, tree.ControlDecl)
         for call in self.calls_in(instance, instance.target.body):
             if call.kind == "action":
                 used[call.target] = None
-        outside = [a for a in used if a in self.global_actions]
-        inside = [a for a in instance.target.locals if isinstance(a, tree.ActionDecl) and a in used]
-        return outside + inside
+        return list(used)
+
+    def actions(self) -> Iterator[tuple[tree.ActionDecl, Instance]]:
+        """Every action that the control plane sees, with the control it is in: for each control of the pipeline first
+        the top-level ones, then those declared in it or in what it applies."""
+        for pipe in self.instances.pipeline.values():
+            if not isinstance(pipe.target, tree.ControlDecl):
+                continue
+            used: dict[Instance, list[tree.ActionDecl]] = {}
+            for instance in pipe.walk():
+                if isinstance(instance.target, tree.ControlDecl):
+                    used[instance] = self.used_actions(instance)
+            for instance, found in used.items():
+                yield from ((a, instance) for a in found if a in self.global_actions)
+            for decl, instance in pipe.contents():
+                if isinstance(decl, tree.ActionDecl) and decl in used[instance]:
+                    yield decl, instance
 
     def calls_in(self, instance: Instance, body: tree.Block) -> Iterator[tree.Call]:
         """Every call that a block of an instance can make."""
@@ -191,7 +194,7 @@ class P4Info:
                     yield expr
 
     def _collect_digests(self, instance: Instance) -> None:
-        bodies = [a.body for a in self.actions_of(instance)]
+        bodies = [a.body for a in self.used_actions(instance)]
         bodies.append(instance.target.body)
         for body in bodies:
             for call in self.calls_in(instance, body):
@@ -223,17 +226,14 @@ class P4Info:
     def build(self) -> Message:
         """The whole P4Info."""
         parts: dict[str, list[Message]] = {}
-        for instance in self.order:
-            if isinstance(instance.target, tree.ControlDecl):
-                for action in self.actions_of(instance):
-                    self._action(parts, action, instance)
-                for table in instance.tables:
-                    self._table(parts, table, instance)
-            elif isinstance(instance.target, tree.ParserDecl):
-                for local in instance.target.locals:
-                    if isinstance(local, tree.ValueSetDecl):
-                        self._value_set(parts, local, instance)
-            elif isinstance(instance.target, tree.ExternDecl):
+        for action, instance in self.actions():
+            self._action(parts, action, instance)
+        for decl, instance in self.items:
+            if isinstance(decl, tree.TableDecl):
+                self._table(parts, decl, instance)
+            elif isinstance(decl, tree.ValueSetDecl):
+                self._value_set(parts, decl, instance)
+            elif decl is None and isinstance(instance.target, tree.ExternDecl):
                 self._extern(parts, instance)
         for name, type_ in self.digests:
             self._digest_message(parts, name, type_)

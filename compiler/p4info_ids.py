@@ -88,7 +88,8 @@ class SymbolTable:
     def _reserve(self, kind: str, wanted: int, decl: tree.Decl) -> int:
         prefix = PREFIXES[kind] << 24
         if wanted >> 32 or (wanted & 0xFF000000 and wanted & 0xFF000000 != prefix):
-            message = f"@id({wanted:#x}) does not fit: ids of a {kind.replace('_', ' ')} begin with {PREFIXES[kind]:#04x}"
+            what = kind.replace("_", " ")
+            message = f"@id({wanted:#x}) does not fit: ids of a {what} begin with {PREFIXES[kind]:#04x}"
             raise CompileError.at(self.source, decl.pos, message)
         number = wanted | prefix
         if number in self.used:

@@ -54,9 +54,11 @@ class TypeTable:
         self.serializable_enums: dict[str, Message] = {}
         self.new_types: dict[str, Message] = {}
         self.error_used = False
+        self.touched = False
+        """Something was there that could have had a named type; then `type_info` is written even when it is empty."""
 
     def width(self, type_: Type) -> int:
-        """Bits of a value as P4Runtime sees it: the controller's width for a translated type, 0 for strings and errors."""
+        """Bits of a value as P4Runtime sees it: the controller's width for a translated type, 0 for a string."""
         if isinstance(type_, types.NewType):
             translation = translation_of(type_.decl, self.source)
             if translation is not None:
@@ -78,6 +80,7 @@ class TypeTable:
 
     def spec(self, type_: Type) -> Message:
         """P4DataTypeSpec of a type; registers the named types that it mentions."""
+        self.touched = True
         spec = Message()
         if isinstance(type_, types.BitType | types.VarbitType):
             bits(spec.child("bitstring"), type_)
@@ -192,7 +195,7 @@ class TypeTable:
         return name
 
     def write(self, info: Message) -> None:
-        """Adds `type_info` to a P4Info if there is any."""
+        """Adds `type_info` to a P4Info."""
         message = Message()
         for field, table in (
             ("structs", self.structs),
@@ -207,7 +210,7 @@ class TypeTable:
                 errors.add("members", error)
         _map(message, "serializable_enums", self.serializable_enums)
         _map(message, "new_types", self.new_types)
-        if message.fields:
+        if self.touched:
             info.add("type_info", message)
 
 

@@ -44,7 +44,7 @@ Calls. `Call.kind` says what is called, `Call.target` which declaration, `Call.b
                      InstanceDecl or Param, or a TypeExpr (direct application `C.apply()`)
   `parser_apply`     the same for a ParserDecl or ParserTypeDecl
   `header_method`    target None; `call.method` is isValid, setValid, setInvalid; `call.receiver`
-  `stack_method`     target None; `call.method` is push_front, pop_front of `call.receiver`; `call.bound[0]` is the count
+  `stack_method`     target None; `call.method` is push_front, pop_front; `call.receiver`, `call.bound[0]` is the count
   `size_method`      target None; minSizeInBits, minSizeInBytes, maxSizeInBits, maxSizeInBytes: `value` is folded
   `constructor`      an ExternDecl, ControlDecl, ParserDecl or PackageDecl; `call.type` is the object's type,
                      `call.constructor` the chosen ExternMethod of an ExternDecl

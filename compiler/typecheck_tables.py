@@ -107,8 +107,12 @@ class TableChecker(StatementChecker):
         for key in decl.keys:
             self.annotations(key.annotations)
             self._key(key)
-        for part in [*decl.actions, *decl.entries, *decl.properties]:
-            self.annotations(part.annotations)
+        for ref in decl.actions:
+            self.annotations(ref.annotations)
+        for entry in decl.entries:
+            self.annotations(entry.annotations)
+        for prop in decl.properties:
+            self.annotations(prop.annotations)
         self._actions(decl)
         for prop in decl.properties:
             if prop.name == "default_action":

@@ -9,7 +9,7 @@ from compiler import constants, tree
 
 
 def subexpressions(expr: tree.Expr) -> Iterator[tree.Expr]:
-    """`expr` and every expression inside it, outermost first."""
+    """`expr` and every expression inside it that can be evaluated, outermost first."""
     stack: list[tree.Expr] = [expr]
     while stack:
         current = stack.pop()
@@ -18,10 +18,11 @@ def subexpressions(expr: tree.Expr) -> Iterator[tree.Expr]:
 
 
 def operands(expr: tree.Expr) -> Iterator[tree.Expr]:
-    """The direct parts of an expression."""
+    """The direct parts of an expression, without those that a constant condition rules out."""
     if isinstance(expr, tree.Binary):
         yield expr.left
-        yield expr.right
+        if expr.left.value is not {"&&": False, "||": True}.get(expr.op, ...):
+            yield expr.right
     elif isinstance(expr, tree.Member | tree.Unary | tree.Cast):
         yield expr.expr
     elif isinstance(expr, tree.Call):
@@ -39,8 +40,10 @@ def operands(expr: tree.Expr) -> Iterator[tree.Expr]:
         yield expr.low
     elif isinstance(expr, tree.Ternary):
         yield expr.condition
-        yield expr.yes
-        yield expr.no
+        if expr.condition.value is not False:
+            yield expr.yes
+        if expr.condition.value is not True:
+            yield expr.no
     elif isinstance(expr, tree.ListExpr | tree.TupleKeyset):
         yield from expr.elements
     elif isinstance(expr, tree.StructExpr):
