@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -244,3 +245,44 @@ def test_flow_samples_carry_the_rate_in_fabric_units() -> None:
     assert flow["rate"] == 100 * GBPS
     congestion: CongestionControl = next(iter(endpoint.nic.queue_pairs.values())).requester.congestion
     assert congestion.rate_bps == GBPS // 10
+
+
+def test_a_receiver_with_telemetry_records_one_int_sample_a_flow() -> None:
+    from tests.traffic.test_congestion import push_hop
+
+    records: list[dict[str, Any]] = []
+    options = TrafficOptions(CongestionConfig("hpcc"))
+    configs = build_hosts(pair_plan(telemetry="host"), permutation(["h0", "h1"], 50_000), options)
+    a = Endpoint(configs[0])
+    b = Endpoint(configs[1], record=lambda kind, t, **f: records.append({"kind": kind, "t": t, **f}))
+    hop = b"".join(
+        v.to_bytes(n, "big")
+        for v, n in zip((7, 3 << 24 | 99, 1234, 5678, 10**8), (4, 4, 8, 8, 4), strict=True)
+    )
+    wire = Wire(a, b, lambda who, frame, now: [(0, push_hop(frame, hop) if who == "a" else frame)])
+    a.start(0)
+    wire.run()
+    for _ in range(2):
+        b.sample(wire.now)
+    [sample] = [r for r in records if r["kind"] == "int"]
+    [pair] = configs[0].nic.queue_pairs
+    assert (sample["src"], sample["dst"], sample["node"]) == ("h0", "h1", "h1")
+    assert sample["sport"] == pair.udp_source_port
+    assert sample["hops"] == [
+        {"node_id": 7, "queue": 3, "queue_bytes": 99, "out_ts": 1234, "tx_bytes": 5678, "rate_bps": 10**11}
+    ]
+
+
+@pytest.mark.parametrize("cc", ["none", "hpcc"])
+def test_ipv6_hosts_run_the_same_workloads(cc: str) -> None:
+    plan = pair_plan(telemetry="host" if cc == "hpcc" else "off")
+    plan = replace(plan, hosts=tuple(replace(h, ipv4=f"fd00::{h.rank + 1}") for h in plan.hosts))
+    options = TrafficOptions(CongestionConfig(cc))
+    a, b = (Endpoint(c) for c in build_hosts(plan, allreduce(["h0", "h1"], 100_001), options))
+    a.start(0)
+    b.start(0)
+    wire = Wire(a, b)
+    wire.run()
+    assert a.finished and b.finished
+    assert {f[12:14] for _, _, f in wire.log} == {b"\x86\xdd"}
+    assert a.summary(wire.now)["drops"] == b.summary(wire.now)["drops"] == {}
