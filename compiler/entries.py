@@ -28,7 +28,11 @@ class EntriesWriter:
         """Adds the entries of one table."""
         prioritized = any(k.match_kind in PRIORITIZED for k in table.keys)
         priorities = entry_priorities(table, self.source) if prioritized else []
-        for i, entry in enumerate(table.entries):
+        order = list(range(len(table.entries)))
+        if prioritized:
+            order.sort(key=lambda i: priorities[i], reverse=largest_priority_wins(table))
+        for i in order:
+            entry = table.entries[i]
             update = self.message.child("updates")
             update.add("type", Symbol("INSERT"))
             row = update.child("entity").child("table_entry")
@@ -119,6 +123,12 @@ class EntriesWriter:
         return int(value)
 
 
+def largest_priority_wins(table: tree.TableDecl) -> bool:
+    """Whether, among entries that match, the one with the larger written priority is taken."""
+    found = table.property("largest_priority_wins")
+    return found is None or found.expr.value is not False
+
+
 def entry_priorities(table: tree.TableDecl, source: Source) -> Sequence[int]:
     """The P4Runtime priority of each entry (larger wins). Constant entries go from their number down to 1. Others have
     the priority written, or the one before it; without any they count by `priority_delta`, in the direction that
@@ -126,9 +136,8 @@ def entry_priorities(table: tree.TableDecl, source: Source) -> Sequence[int]:
     count = len(table.entries)
     if table.entries_const:
         return range(count, 0, -1)
-    largest = table.property("largest_priority_wins")
     delta = table.property("priority_delta")
-    largest_wins = largest is None or largest.expr.value is not False
+    largest_wins = largest_priority_wins(table)
     step = delta.expr.value if delta is not None and isinstance(delta.expr.value, int) else 1
     if all(e.priority is None for e in table.entries):
         rising = [1 + i * step for i in range(count)]
