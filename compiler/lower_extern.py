@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from compiler import arith, ir, tree, types
@@ -330,11 +331,38 @@ def _log_msg(scope: Scope, node: tree.Call) -> Value:
     text = lower(scope, _argument(scope, node, 0))
     if not isinstance(text, Text):
         scope.fail(node, "log_msg takes a string")
-    items: list[ir.Expr] = []
+    parts: list[Value] = []
     if len(node.bound) > 1 and node.bound[1].expr is not None:
         data = rvalue(scope, lower(scope, node.bound[1].expr), node)
-        items = flat_fields(scope, data, node)
-    return _emit(scope, node, "log_msg", ir.Named("string", text.text), ir.Vector(tuple(items)))
+        parts = list(data.fields.values()) if isinstance(data, Record) else [data]
+    holes = list(re.finditer(r"(?<!\\)\{.*?(?<!\\)\}", text.text))
+    if len(holes) != len(parts):
+        scope.fail(node, f"log_msg has {len(holes)} {{}} in its text and {len(parts)} values")
+    message, end = "", 0
+    for hole, part in zip(holes, parts, strict=True):
+        message += text.text[end : hole.start()] + _placeholders(scope, part, node)
+        end = hole.end()
+    message += text.text[end:]
+    if message.startswith("{"):
+        message = f" {message}"  # BMv2 does not see a {} at the very start
+    items = [item for part in parts for item in flat_fields(scope, part, node)]
+    return _emit(scope, node, "log_msg", ir.Named("string", message), ir.Vector(tuple(items)))
+
+
+def _placeholders(scope: Scope, value: Value, node: tree.Node) -> str:
+    """`{}` for a scalar, `(name:{},…)` for anything with fields, as p4c writes it."""
+    from compiler.lower_expr import member
+
+    if isinstance(value, SCALARS):
+        return "{}"
+    if isinstance(value, Record):
+        parts = value.fields
+    elif isinstance(value, Header | LastHeader | HeaderLiteral) and isinstance(value.type, types.RecordType):
+        parts = {f.name: member(scope, value, f.name, node) for f in value.type.fields}
+    else:
+        scope.fail(node, "log_msg of this value is not supported")
+    inner = ",".join(f"{name}:{_placeholders(scope, part, node)}" for name, part in parts.items())
+    return f"({inner})"
 
 
 def _assertion(scope: Scope, node: tree.Call) -> Value:
