@@ -139,3 +139,29 @@ def test_an_ipv6_frame_is_dissected(tmp_path: Path) -> None:
         heuristics=False,
     )
     assert rows == [["", "fd00::1:2", "0x123456", "24"]]
+
+
+def test_frames_with_telemetry_are_plain_udp_to_it(tmp_path: Path) -> None:
+    from tests.traffic.test_congestion import push_hop
+
+    options = TrafficOptions(CongestionConfig("hpcc"))
+    a, b = (
+        Endpoint(c)
+        for c in build_hosts(pair_plan(telemetry="host"), allreduce(["h0", "h1"], 60_001), options)
+    )
+    hop = b"".join(
+        v.to_bytes(n, "big") for v, n in zip((7, 3 << 24, 9, 9, 10**8), (4, 4, 8, 8, 4), strict=True)
+    )
+    frames: list[bytes] = []
+
+    def pushed(sender: str, frame: bytes, now: int) -> list[tuple[int, bytes]]:
+        frames.append(push_hop(frame, hop))
+        return [(0, frames[-1])]
+
+    wire = Wire(a, b, pushed)
+    a.start(0)
+    b.start(0)
+    wire.run()
+    rows = dissect(frames, tmp_path, "_ws.malformed", "ip.checksum.status", "udp.dstport", "udp.length")
+    assert {(row[0], row[1], row[2]) for row in rows} == {("", "1", "64791")}
+    assert all(int(row[3]) == len(frame) - 34 for row, frame in zip(rows, frames, strict=True))
