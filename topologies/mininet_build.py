@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -192,6 +193,18 @@ class FabricNet(Mininet):
         for host in self.plan.hosts:
             interface = self.get(host.name).defaultIntf()
             interface.ip, interface.prefixLen = host.ipv4, "24"
+
+
+def _check_namespaces() -> None:
+    """Try what Mininet does for every host, because Mininet itself would wait for ever where it fails."""
+    try:
+        tried = subprocess.run(["mnexec", "-cn", "true"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise RuntimeError(
+            "the command `mnexec` is not installed (Debian and Ubuntu: apt-get install mininet)"
+        ) from None
+    if tried.returncode:
+        raise RuntimeError(f"this machine lets no network namespace be made: mnexec: {tried.stderr.strip()}")
 
 
 def _configure(host: HostPlan) -> socket.socket:
