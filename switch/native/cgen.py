@@ -35,7 +35,7 @@ def generate(program: Program) -> str:
 
 
 def _quote(text: str) -> str:
-    return '"' + "".join(c if c.isalnum() or c in "_.$-[]:" else "?" for c in text) + '"'
+    return '"' + "".join(c if c.isalnum() or c in "_.$-[]:" else "_" for c in text) + '"'
 
 
 class _Generator:

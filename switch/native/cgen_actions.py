@@ -444,6 +444,8 @@ class Actions:
         values: list[Data] = []
         for arg in args[1:]:
             if arg["type"].text() == "parameters_vector":
+                if arg["value"].value == {}:
+                    continue  # p4c's way to write an empty vector
                 values += [reader.data(item, body) for item in arg["value"].items()]
             else:
                 values.append(reader.data(arg, body))

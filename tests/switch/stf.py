@@ -161,7 +161,7 @@ class StfRun:
             value = None
             names = {f.name, f"{f.name}$", f"{f.header}.{f.field}".rstrip(".")}
             if f.kind == "valid" or f.field == "$valid$":
-                names |= {f"{f.header}.$valid$", f"{f.header}.valid", f"{f.header}.isValid()"}
+                names |= {f.header, f"{f.header}.$valid$", f"{f.header}.valid", f"{f.header}.isValid()"}
             for name, text in given.items():
                 if name in names or any(n.endswith("." + name) or name.endswith("." + n) for n in names):
                     value = text
@@ -201,7 +201,7 @@ class StfRun:
 
     def _add(self, rest: str) -> None:
         handle = None
-        if match := re.search(r"=\s*\$(\w+)\s*$", rest):
+        if match := re.search(r"=\s*\$?(\w+)\s*$", rest):
             handle = match.group(1)
             rest = rest[: match.start()].strip()
         open_paren = rest.index("(")
@@ -235,6 +235,8 @@ class StfRun:
             pair = self.engine.entry_counter(table, handle)
         else:
             counters = [c for c in self.program.counters if c.endswith(name)]
+            if not counters:
+                raise StfUnsupported(f"counter {name}")
             pair = self.engine.counter_read(counters[0], int(index or 0))
         if relation:
             value = pair[1 if kind == "bytes" else 0]
