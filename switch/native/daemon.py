@@ -23,7 +23,6 @@ from switch.native.binding import EngineError
 from switch.native.build import BuildError
 from switch.native.node import StartError, SwitchHost
 from switch.native.options import Options, OptionsError, parse_options
-from switch.native.p4runtime.server import AddressError
 from switch.native.packetloop import PacketLoopError
 from switch.native.program import ProgramError
 from switch.native.sampler import RecordFile
@@ -31,7 +30,6 @@ from switch.native.sampler import RecordFile
 COMMANDS = "kill NAME | restart NAME | rate NAME PORT BPS | down NAME PORT | up NAME PORT | sample | stop"
 
 _PROBLEMS = (
-    AddressError,
     BuildError,
     DeviceFileError,
     EngineError,

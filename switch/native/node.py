@@ -18,7 +18,7 @@ from switch.native.binding import Engine
 from switch.native.links import LinkWatch
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.errors import P4RuntimeError
-from switch.native.p4runtime.server import P4RuntimeServer
+from switch.native.p4runtime.server import AddressError, P4RuntimeServer
 from switch.native.packetloop import PacketLoop
 from switch.native.ports import PortError, interface_index, kernel_drops, open_port, split_interface
 from switch.native.program import Program, ProgramError
@@ -92,7 +92,7 @@ class SwitchHost:
             self._sampling = loop.create_task(self._sample_all())
 
     async def add(self, spec: DeviceSpec) -> str:
-        """Start a switch; returns its P4Runtime `host:port`. Raises StartError, PortError, AddressError."""
+        """Start a switch; returns its P4Runtime `host:port`. Raises StartError."""
         if spec.name in self._switches:
             raise StartError(f"switch {spec.name} exists already")
         switch = Switch(spec)
@@ -195,7 +195,10 @@ class SwitchHost:
                 engine.add_port(port.number, switch.rates.get(port.number, port.rate_bps), port.delay_ns)
             await self._load(spec, engine, device)
             server = P4RuntimeServer(device)
-            switch.address = await server.start(switch.address)
+            try:
+                switch.address = await server.start(switch.address)
+            except AddressError as error:
+                raise StartError(f"switch {spec.name}: {error}") from error
         except BaseException:
             if number is not None:
                 packets.remove_device(number)

@@ -1,0 +1,326 @@
+"""The switch process: how it starts, what it prints, what it obeys, how it ends."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4r
+from p4programs import compiled
+from p4runtime_harness import Client, config_of, exact
+
+from switch.device import DeviceSpec, PortSpec
+from switch.device_file import write_devices
+from switch.native.options import OptionsError, parse_options
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 60.0
+
+
+class Process:
+    """A `python -m switch.native` and what it says."""
+
+    def __init__(self, *arguments, environment=None, stdin=subprocess.PIPE):
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "switch.native", *map(str, arguments)],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def event(self):
+        ready = select.select([self.child.stdout], [], [], TIMEOUT)[0]
+        assert ready, "it said nothing"
+        line = self.child.stdout.readline()
+        assert line, self.child.stderr.read()
+        return json.loads(line)
+
+    def ready(self):
+        event = self.event()
+        assert event["event"] == "ready", event
+        return event["devices"]
+
+    def command(self, line):
+        print(line, file=self.child.stdin, flush=True)
+        return self.event()
+
+    def end(self):
+        """Close stdin; exit code."""
+        self.child.stdin.close()
+        return self.child.wait(TIMEOUT)
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        for stream in (self.child.stdin, self.child.stdout, self.child.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def start():
+    processes = []
+
+    def start(*arguments, **options):
+        processes.append(Process(*arguments, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.close()
+
+
+def device(name, number, program="entities", **changes):
+    json_path, p4info = compiled(program) if program else (Path(), Path())
+    values = {
+        "name": name,
+        "device_id": number,
+        "ports": tuple(PortSpec(port, None, 0) for port in (1, 2, 3, 4)),
+        "program_json": json_path,
+        "p4info": p4info,
+        "grpc_address": "127.0.0.1:0",
+    }
+    return DeviceSpec(**{**values, **changes})
+
+
+@pytest.fixture
+def devices_file(tmp_path):
+    def write(*devices):
+        write_devices(tmp_path / "devices.json", devices)
+        return tmp_path / "devices.json"
+
+    return write
+
+
+def connect(address):
+    client = Client(address, config_of("entities").p4info)
+    client.election_id = None
+    return client
+
+
+def pid_ended(process, seconds=TIMEOUT):
+    return process.child.wait(seconds)
+
+
+def test_it_says_where_each_switch_listens_and_ends_when_its_stdin_closes(start, devices_file):
+    process = start("--devices", devices_file(device("s1", 3), device("s2", 4)), "--stdin-lifeline")
+    addresses = process.ready()
+    assert set(addresses) == {"s1", "s2"}
+    for address in addresses.values():
+        host, port = address.split(":")
+        socket.create_connection((host, int(port)), 5).close()
+    assert process.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_the_records_are_whole(start, devices_file, tmp_path, number):
+    records = tmp_path / "records" / "switch.jsonl"
+    epoch = time.monotonic_ns()
+    process = start(
+        "--devices", devices_file(device("s1", 3)), "--records", records, "--epoch", epoch, "--sample-ms", 10
+    )
+    address = process.ready()["s1"]
+    client = connect(address)
+    client.modify(
+        table_entry=client.entry("acl", action=client.action("mark", 200, 1), is_default_action=True)
+    )
+    client.election_id = 1
+    with client.stream() as stream:
+        # Out to a port that no switch has: a drop, which must be in the records when the process has ended.
+        stream.send(
+            packet=p4r.PacketOut(
+                payload=bytes(12) + b"\x90\x00", metadata=[p4r.PacketMetadata(metadata_id=1, value=b"\x63")]
+            )
+        )
+        stream.send(packet=p4r.PacketOut(metadata=[p4r.PacketMetadata(metadata_id=9, value=b"\1")]))
+        stream.receive("error")  # in order: the first was taken before the second was refused
+    client.close()
+    process.child.send_signal(number)
+    assert pid_ended(process) == 0
+    lines = records.read_text().splitlines()
+    drops = [record for record in map(json.loads, lines) if record["kind"] == "drop"]
+    assert [(d["node"], d["port"], d["reason"], d["packets"]) for d in drops] == [("s1", -1, "no_port", 1)]
+    assert all(0 < json.loads(line)["t"] < time.monotonic_ns() - epoch for line in lines)
+
+
+def test_without_the_lifeline_a_closed_stdin_changes_nothing(start, devices_file):
+    process = start("--devices", devices_file(device("s1", 3)), stdin=subprocess.DEVNULL)
+    address = process.ready()["s1"]
+    client = connect(address)
+    assert client.get_config().p4info == client.info
+    client.close()
+    assert process.child.poll() is None
+
+
+def test_a_killed_switch_forgets_everything_and_comes_back_at_its_address(start, devices_file):
+    process = start("--devices", devices_file(device("s1", 3), device("s2", 4)), "--stdin-lifeline")
+    address = process.ready()["s1"]
+    client = connect(address)
+    client.insert(table_entry=client.entry("forwarding", [exact(1, 1)], client.action("drop")))
+    assert process.command("kill s1") == {"event": "command", "command": "kill s1", "ok": True}
+    host, port = address.split(":")
+    with pytest.raises(OSError):
+        socket.create_connection((host, int(port)), 1)
+    assert process.command("restart s1")["ok"]
+    client.close()
+    client = connect(address)
+    assert client.read(table_entry=client.entry("forwarding")) == []
+    client.insert(table_entry=client.entry("forwarding", [exact(1, 1)], client.action("drop")))
+    client.close()
+    assert process.command("rate s1 2 1000000")["ok"]
+    assert process.command("down s1 2")["ok"]
+    assert process.command("up s1 2")["ok"]
+    assert process.command("sample")["ok"]
+    assert process.end() == 0
+
+
+def test_a_wrong_command_is_answered_with_a_sentence(start, devices_file):
+    process = start("--devices", devices_file(device("s1", 3)), "--stdin-lifeline")
+    process.ready()
+    for line, says in (
+        ("kill s9", "there is no switch 's9'; there are s1"),
+        ("down s1 77", "switch s1 has no port 77"),
+        ("rate s1 1 fast", "is not a command; commands are kill NAME"),
+        ("kill", "is not a command"),
+    ):
+        answer = process.command(line)
+        assert not answer["ok"], line
+        assert says in answer["message"]
+    assert process.command("stop")["ok"]
+    assert pid_ended(process) == 0
+
+
+def refused(start, *arguments, **options):
+    """The sentence with which it refuses to start."""
+    process = start(*arguments, **options)
+    event = process.event()
+    assert event["event"] == "error", event
+    assert pid_ended(process) == 1
+    complaint = process.child.stderr.read()
+    assert "Traceback" not in complaint
+    assert event["message"] in complaint
+    return event["message"]
+
+
+def test_what_keeps_it_from_starting_is_told_in_a_sentence(start, devices_file, tmp_path):
+    json_path, _ = compiled("entities")
+    assert "devices.json cannot be read: No such file" in refused(
+        start, "--devices", tmp_path / "devices.json"
+    )
+    missing = device("s1", 3, ports=(PortSpec(1, "nope0", 0),))
+    assert refused(start, "--devices", devices_file(missing)) == (
+        "switch s1, port 1: interface nope0 does not exist"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        message = refused(start, "--devices", devices_file(device("s1", 3, grpc_address=address)))
+    assert message == f"switch s1: gRPC address {address} is in use or not local to this machine"
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"program": ')
+    assert "broken.json" in refused(start, "--devices", devices_file(device("s1", 3, program_json=broken)))
+    absent = tmp_path / "absent.json"
+    assert "absent.json cannot be read" in refused(start, absent, "--device-id", 1)
+    no_info = device("s1", 3, p4info=json_path)
+    assert "is not P4Info text" in refused(start, "--devices", devices_file(no_info))
+    assert "cannot be written" in refused(
+        start, "--devices", devices_file(device("s1", 3)), "--records", tmp_path / "devices.json" / "records"
+    )
+    assert "is not HOST:PORT" in refused(start, json_path, "--", "--grpc-server-addr", "here")
+
+
+def test_a_missing_compiler_is_told_in_a_sentence(start, devices_file, tmp_path):
+    message = refused(
+        start,
+        "--devices",
+        devices_file(device("s1", 3)),
+        environment={"XOFF_CC": "no-such-compiler", "XOFF_CACHE": str(tmp_path / "cache")},
+    )
+    assert "no-such-compiler" in message
+
+
+def test_simple_switch_grpcs_own_command_line_starts_it(start):
+    json_path, _ = compiled("entities")
+    process = start(
+        *(
+            "--device-id",
+            3,
+            "--no-p4",
+            "--thrift-port",
+            9090,
+            "--log-console",
+            "--cpu-port",
+            510,
+            "--name",
+            "s1",
+        ),
+        *("--", "--grpc-server-addr", "127.0.0.1:0", "--priority-queues", 8, "--drop-port", 511),
+    )
+    client = connect(process.ready()["s1"])
+    client.set_config(config_of("entities"))
+    client.insert(table_entry=client.entry("forwarding", [exact(1, 1)], client.action("drop")))
+    client.close()
+    process.child.terminate()
+    assert pid_ended(process) == 0
+    assert "--thrift-port is ignored" in process.child.stderr.read()
+    started = start(json_path, "--device-id", 3, "--", "--grpc-server-addr", "127.0.0.1:0")
+    client = connect(started.ready()["device-3"])
+    assert client.get_config() == p4r.ForwardingPipelineConfig(), "as BMv2: JSON alone is no pipeline"
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("", "a BMv2 JSON file is needed"),
+        ("prog.json -i s1-eth1", "an interface is given as PORT@NAME"),
+        ("prog.json -i 510@s1-eth1", "port 510 is the CPU port"),
+        ("prog.json -i 511@s1-eth1", "port 511 is the drop port"),
+        ("prog.json -i 1@a -i 1@b", "given to two interfaces"),
+        ("prog.json --priority-queues 9", "must be 1..8"),
+        ("prog.json --use-files 0", "has no --use-files"),
+        ("prog.json --pcap", "run tcpdump"),
+        ("prog.json -- --grpc-server-ssl", "has no --grpc-server-ssl"),
+        ("prog.json --device-id one", "invalid int value"),
+        ("prog.json --colour", "unrecognized arguments: --colour"),
+        ("prog.json --devices d.json", "takes no program"),
+        ("--devices d.json --sample-ms 0", "--sample-ms must be above 0"),
+        ("--devices d.json --threads 0", "--threads must be 1..64"),
+    ],
+)
+def test_a_wrong_option_is_told_in_a_sentence(arguments, says):
+    with pytest.raises(OptionsError, match=says) as wrong:
+        parse_options(arguments.split())
+    assert "\n" not in str(wrong.value)
+
+
+def test_twenty_switches_cost_one_start_up(start, devices_file):
+    one = start("--devices", devices_file(device("s1", 1)), "--stdin-lifeline")
+    one.ready()
+    single = _memory_kib(one), _threads(one)
+    begin = time.monotonic()
+    many = start("--devices", devices_file(*[device(f"s{n}", n) for n in range(1, 21)]), "--stdin-lifeline")
+    assert len(many.ready()) == 20
+    took = time.monotonic() - begin
+    memory = (_memory_kib(many) - single[0]) / 19
+    print(f"20 switches in {took:.2f} s; {memory:.0f} KiB and {_threads(many) - single[1]} threads more")
+    assert _threads(many) <= single[1] + 2, "they share threads"
+    assert memory < 8 * 1024
+    assert one.end() == many.end() == 0
+
+
+def _memory_kib(process):
+    lines = Path(f"/proc/{process.child.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def _threads(process):
+    return len(list(Path(f"/proc/{process.child.pid}/task").iterdir()))
