@@ -226,7 +226,9 @@ class StfRun:
         self.engine.table_default(table.name, action.name, args)
 
     def _check_counter(self, rest: str) -> None:
-        match = re.fullmatch(r"(\S+?)\(?\s*(\$?\w+)?\s*\)?\s*(?:(packets|bytes)?\s*(==|!=|<=|<|>=|>)\s*(\d+))?", rest)
+        match = re.fullmatch(
+            r"(\S+?)\(?\s*(\$?\w+)?\s*\)?\s*(?:(packets|bytes)?\s*(==|!=|<=|<|>=|>)\s*(\d+))?", rest
+        )
         if match is None:
             raise StfUnsupported(rest)
         name, index, kind, relation, number = match.groups()
@@ -264,5 +266,7 @@ class StfRun:
     def _mc_node_associate(self, rest: str) -> None:
         group, node = (int(w) for w in rest.split())
         self.members[group].append(node)
-        replicas = [(port, self.nodes[n][0]) for n in self.members[group] for port in sorted(self.nodes[n][1])]
+        replicas = [
+            (port, self.nodes[n][0]) for n in self.members[group] for port in sorted(self.nodes[n][1])
+        ]
         self.engine.multicast_group_set(group, replicas)
