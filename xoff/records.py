@@ -11,7 +11,7 @@ from typing import Any, TextIO
 Record = dict[str, Any]
 
 KINDS = frozenset(
-    "queue port pause pause_sent drop counter int message flow cnp retransmit collective note".split()
+    "queue port pause pause_sent drop counter int message flow cnp retransmit collective received failed note".split()
 )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -173,12 +174,19 @@ class MininetRun:
             f"{workload.name}: {len(workload.ranks)} ranks", self.context.payload_bytes
         ) as bar:
 
-            def progress(worker: Worker, event: Event) -> None:
-                self._received[worker.name] = int(event.get("bytes_received", 0))
-                bar.update(sum(self._received.values()))
+            def heard(worker: Worker, event: Event) -> None:
+                if event["event"] == "progress":
+                    self._received[worker.name] = int(event["bytes_received"])
+                    bar.update(sum(self._received.values()))
+                elif event["event"] == "failed":
+                    failure = f"{event['host']}: message {event['id']} failed: {event['reason']}"
+                    records("note", self.now(), text=failure)
+                    if not failed.done():
+                        failed.set_result(failure)
 
+            failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             for worker in workers:
-                worker.on_event = lambda event, worker=worker: progress(worker, event)
+                worker.on_event = lambda event, worker=worker: heard(worker, event)
                 await worker.send(f"start {begin}")
             background = [
                 asyncio.create_task(self._collect(control)),
@@ -188,18 +196,23 @@ class MininetRun:
             done = asyncio.gather(*(worker.wait("done") for worker in workers))
             summaries: list[Event] | None = None
             try:
-                summaries = await self._until(done, background, SETTLE_SECONDS + limit)
+                summaries = await self._until(done, [*background, failed], SETTLE_SECONDS + limit)
             finally:
                 done.cancel()
+                failed.cancel()
                 for task in background:
                     task.cancel()
                 await asyncio.gather(*background, done, return_exceptions=True)
         self._conclude(begin, summaries, records)
 
-    async def _until(self, done: asyncio.Future[list[Event]], background: list[asyncio.Task[None]], seconds: float
-                     ) -> list[Event] | None:  # fmt: skip
-        """Wait for the workload; None when time ran out. A background task that fails ends the run with its error."""
-        watched: set[asyncio.Future[Any]] = {done, *background}
+    async def _until(
+        self, done: asyncio.Future[list[Event]], others: Sequence[asyncio.Future[Any]], seconds: float
+    ) -> list[Event] | None:
+        """Wait for the workload; None when time ran out or a message failed for good.
+
+        A background task that fails ends the run with its error.
+        """
+        watched: set[asyncio.Future[Any]] = {done, *others}
         deadline = time.monotonic() + seconds
         while not done.done():
             finished, _ = await asyncio.wait(
@@ -208,7 +221,9 @@ class MininetRun:
             if not finished:
                 return None
             for task in finished - {done}:
-                task.result()
+                if isinstance(task.result(), str):
+                    self.display.say(f"{task.result()}; the workload cannot finish.")
+                    return None
                 watched.discard(task)
         return done.result()
 
@@ -240,20 +255,10 @@ class MininetRun:
     def _conclude(self, begin: int, summaries: list[Event] | None, records: RecordWriter) -> None:
         """Write the collective's record and whether it finished."""
         hosts = [host for event in summaries or [] for host in event["hosts"]]
-        failed = {id: reason for host in hosts for id, reason in host["failed"].items()}
-        unfinished = sum(host["unsent"] + host["unreceived"] for host in hosts)
-        finished = summaries is not None and not failed and not unfinished
         ends = [host["last_received"] for host in hosts if host["last_received"] >= 0]
-        write_collective(
-            self.context,
-            records,
-            begin - self.epoch,
-            max(ends) - self.epoch if finished and ends else None,
-            self.now(),
-        )
-        for id, reason in sorted(failed.items(), key=lambda item: int(item[0])):
-            records("note", self.now(), text=f"message {id} failed: {reason}")
-        self.folder.facts["finished"] = finished
+        end = max(ends) - self.epoch if ends else None
+        write_collective(self.context, records, begin - self.epoch, end, self.now())
+        self.folder.facts["finished"] = summaries is not None
 
 
 def write_collective(

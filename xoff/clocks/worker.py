@@ -16,6 +16,8 @@ from xoff.errors import XoffError
 
 Event = dict[str, Any]
 
+ASIDE = ("progress", "failed", "stopped")
+"""Events that come in between and tell how it goes."""
 END_SECONDS = 10.0
 """Time that a worker gets to write its last records after its stdin closed."""
 
@@ -30,7 +32,7 @@ class Worker:
         self._process = process
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self.on_event: Callable[[Event], None] | None = None
-        """Gets every event that `wait` does not wait for."""
+        """Gets the events that nobody waits for (`ASIDE`) as they come."""
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
@@ -60,11 +62,13 @@ class Worker:
                 with self.log.open("ab") as sink:
                     sink.write(line)
                 continue
-            if isinstance(event, dict):
-                if event.get("event") == "progress" and self.on_event is not None:
+            if not isinstance(event, dict):
+                continue
+            if event.get("event") in ASIDE:
+                if self.on_event is not None:
                     self.on_event(event)
-                else:
-                    self._events.put_nowait(event)
+            else:
+                self._events.put_nowait(event)
         await self._process.wait()
         self._events.put_nowait(None)
 
@@ -81,8 +85,6 @@ class Worker:
                 raise XoffError(f"{self.name}: {event.get('message', 'unknown error')}")
             if event.get("event") == kind:
                 return event
-            if self.on_event is not None:
-                self.on_event(event)
 
     def _last_words(self) -> str:
         try:
