@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from controller.device import OUT_RESET_PORT, Device
+from controller.device import OUT_RESET_PORT, OUT_RESUME_PORT, Device
 from controller.fixedpoint import FixedPointError, red_slope
 from controller.intent import SwitchIntent
 from controller.routing import BALANCE_MODES
@@ -244,10 +244,21 @@ class FabricController:
         Only for an idle port after a switch's own queue overflowed (counter `lost` above 0): frames dropped
         behind the program's back are otherwise counted as held for ever.
         """
+        await self._operate(OUT_RESET_PORT, switch, port)
+
+    async def resume(self, switch: str, port: int) -> None:
+        """Let the upstream of a port send again, whatever is held for it.
+
+        The way out of a deadlock once its cause is gone and there is room (`set_class_policy` with a larger XOFF):
+        frames above XOFF pause the upstream again, frames beyond the headroom are dropped and counted.
+        """
+        await self._operate(OUT_RESUME_PORT, switch, port)
+
+    async def _operate(self, operation: int, switch: str, port: int) -> None:
         device = self._device(switch)
         self._check_port(device, port)
         try:
-            await device.operate(OUT_RESET_PORT, port)
+            await device.operate(operation, port)
         except SessionError as error:
             raise ControllerError(f"{switch}: {error}") from error
 

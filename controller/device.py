@@ -18,7 +18,7 @@ from controller.session import Session, SessionError
 RETRY_SECONDS = 0.2
 """Between attempts to reach a switch that does not answer."""
 
-OUT_SEND, OUT_START_TIMER, OUT_STOP_TIMER, OUT_RESET_PORT = range(4)
+OUT_SEND, OUT_START_TIMER, OUT_STOP_TIMER, OUT_RESET_PORT, OUT_RESUME_PORT = range(5)
 """Packet-out operations of p4src/constants.p4."""
 _CONTROL_FRAME = bytes(48)
 """The timer packet is this with a 12-byte timer header: 60 bytes, the shortest frame."""

@@ -72,6 +72,7 @@ const bit<4> OUT_SEND = 0;
 const bit<4> OUT_START_TIMER = 1;
 const bit<4> OUT_STOP_TIMER = 2;
 const bit<4> OUT_RESET_PORT = 3;
+const bit<4> OUT_RESUME_PORT = 4;
 
 // Packet-in reasons
 const bit<6> IN_INT_REPORT = 1;

@@ -40,6 +40,10 @@ control PacketOut(inout headers_t hdr, inout metadata_t meta, inout standard_met
         RESET_CLASS(6)
         RESET_CLASS(7)
         port_bytes.write((bit<32>) hdr.packet_out.port, 0);
+    }
+
+    // Resume the upstream of a port whatever is held for it; what arrives above XOFF pauses it again.
+    action resume_port() {
         meta.pfc_port = hdr.packet_out.port;
         xoff_mask.read(meta.pfc_classes, (bit<32>) hdr.packet_out.port);
         xoff_mask.write((bit<32>) hdr.packet_out.port, 0);
@@ -54,8 +58,11 @@ control PacketOut(inout headers_t hdr, inout metadata_t meta, inout standard_met
         } else if (hdr.packet_out.operation == OUT_STOP_TIMER) {
             next_generation();
             mark_to_drop(sm);
-        } else if (hdr.packet_out.operation == OUT_RESET_PORT) {
-            reset_port();
+        } else if (hdr.packet_out.operation == OUT_RESET_PORT || hdr.packet_out.operation == OUT_RESUME_PORT) {
+            if (hdr.packet_out.operation == OUT_RESET_PORT) {
+                reset_port();
+            }
+            resume_port();
             if (meta.pfc_classes != 0) {
                 clone_preserving_field_list(CloneType.I2E, PFC_SESSION, KEPT_BY_COPY);
             }

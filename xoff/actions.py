@@ -18,6 +18,7 @@ ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "set_class_map": (("switch", "towards", "from", "to"), ()),
     "set_class_policy": (("class",), ("switches", "xoff_bytes", "xon_bytes", "headroom_bytes", "pause_quanta",
                                       "ecn_kmin_bytes", "ecn_kmax_bytes", "ecn_pmax", "queue_limit_bytes", "lossless")),
+    "resume": (("switch", "towards"), ()),
     "set_load_balancing": (("mode",), ("switches",)),
     "stop_senders": ((), ()),
     "kill_switch": (("switch",), ()),

@@ -10,10 +10,6 @@ from typing import Any, TextIO
 
 Record = dict[str, Any]
 
-KINDS = frozenset(
-    "queue port pause pause_sent drop counter int message flow cnp retransmit collective received failed note".split()
-)
-
 
 class RecordWriter:
     """Appends records to one file, a line each."""

@@ -138,6 +138,9 @@ class FabricControl:
             changes = {k: v for k, v in arguments.items() if k not in ("class", "switches")}
             policy = replace(plan.classes.get(cls, ClassPolicy(lossless=False)), **changes)
             await self._controller.set_class_policy(cls, policy, arguments.get("switches"))
+        elif action.kind == "resume":
+            node = switch_of(plan, arguments["switch"])
+            await self._controller.resume(node.name, port_towards(node, arguments["towards"]))
         elif action.kind == "set_load_balancing":
             await self._controller.set_load_balancing(arguments["mode"], arguments.get("switches"))
         else:
