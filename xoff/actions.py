@@ -34,7 +34,7 @@ class Action:
     """One thing to do at a time of the run."""
 
     at_ns: int
-    """Since the traffic began, on the run's clock (wall; virtual: fabric)."""
+    """Since the traffic began, in fabric time."""
     kind: str
     arguments: Mapping[str, Any]
 

@@ -72,13 +72,13 @@ class Experiment:
     routes: list[Any] = _option([], "routes to replace, e.g. [s2 to h1 via s1]")
     receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
     actions: list[Any] = _option([], "what to do while it runs, e.g. [{at: 9s, set_route: s2 to h1 via s1}]")
-    sample: str = _option(
-        "100ms", "how often queues, ports and flows are sampled, in wall time (virtual: fabric time)"
-    )
+    sample: str = _option("10us", "how often queues, ports and flows are sampled (fabric time)")
     stop_after: str = _option(
-        "", "stop the senders after this wall time (virtual: fabric time) and keep the fabric"
+        "", "stop the senders after this time (fabric) and keep the fabric until the time limit"
     )
-    time_limit: str = _option("300s", "give up after this much wall time (virtual: fabric time)")
+    time_limit: str = _option(
+        "30ms", "give up after this time (fabric; 30ms at time scale 10000 is 5 minutes)"
+    )
     pcap: bool = _option(False, "capture every host's frames to <run>/pcap/<host>.pcap")
 
     def __post_init__(self) -> None:
@@ -101,6 +101,10 @@ class Experiment:
     def scale(self) -> float:
         """Wall (or simulated) seconds per fabric second on the chosen clock."""
         return 1.0 if self.clock == "virtual" else self.time_scale
+
+    def clock_time(self, key: str) -> int:
+        """Nanoseconds on the running clock of the option `key`, a duration in fabric time."""
+        return round(parse_time(getattr(self, key)) * self.scale)
 
     def with_options(self, **options: Any) -> Experiment:
         """A copy with every option that is not None replaced."""

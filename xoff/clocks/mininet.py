@@ -30,8 +30,12 @@ from xoff.folder import RunFolder
 from xoff.progress import Display
 from xoff.records import RecordWriter
 from xoff.shell import switches_file
-from xoff.units import parse_time
+from xoff.units import format_time
 
+MIN_SAMPLE_NS = 5_000_000
+"""Sampling more often than this on the wall would cost more than it shows."""
+COLLECT_SECONDS = 1.0
+"""The controller reads all counters this often at most."""
 SETTLE_SECONDS = 0.2
 """From the word to begin to the first frame: every worker has heard it by then."""
 
@@ -77,7 +81,7 @@ class MininetRun:
                 devices = [self._device(switch, net) for switch in context.plan.switches]
                 write_devices(folder.path / "devices.json", devices)
                 switches = await start_switches(context.experiment.switch, devices, state, folder, self.epoch,
-                                                round(parse_time(context.experiment.sample) / 1e6))  # fmt: skip
+                                                round(context.experiment.clock_time("sample") / 1e6))  # fmt: skip
                 stack.push_async_callback(switches.stop)
             folder.facts |= {"switch": switches.target, "switch_reason": switches.reason}
             display.say(f"switches: {switches.target} ({switches.reason})")
@@ -131,7 +135,7 @@ class MininetRun:
             endpoints,
             attachments,
             workers=os.cpu_count() or 1,
-            sample_ns=parse_time(self.context.experiment.sample),
+            sample_ns=max(self.context.experiment.clock_time("sample"), MIN_SAMPLE_NS),
             epoch_ns=self.epoch,
         )
         workers = []
@@ -169,7 +173,7 @@ class MininetRun:
         """Begin the workload, act on schedule, sample, and return when it is done, stopped or out of time."""
         experiment, workload = self.context.experiment, self.context.workload
         begin = time.monotonic_ns() + round(SETTLE_SECONDS * 1e9)
-        limit = parse_time(experiment.time_limit) / 1e9
+        limit = experiment.clock_time("time_limit") / 1e9
         with self.display.transfer(
             f"{workload.name}: {len(workload.ranks)} ranks", self.context.payload_bytes
         ) as bar:
@@ -228,7 +232,7 @@ class MininetRun:
         return done.result()
 
     async def _collect(self, control: Control) -> None:
-        period = max(1.0, parse_time(self.context.experiment.sample) / 1e9)
+        period = max(COLLECT_SECONDS, self.context.experiment.clock_time("sample") / 1e9)
         while True:
             await asyncio.sleep(period)
             await control.collect()
@@ -239,7 +243,7 @@ class MininetRun:
             (action.at_ns, action) for action in self.context.actions
         ]
         if self.context.experiment.stop_after:
-            schedule.append((parse_time(self.context.experiment.stop_after), None))
+            schedule.append((self.context.experiment.clock_time("stop_after"), None))
         for at, action in sorted(schedule, key=lambda item: item[0]):
             await asyncio.sleep(max(0.0, (begin + at - time.monotonic_ns()) / 1e9))
             if action is None or action.kind == "stop_senders":
@@ -249,7 +253,7 @@ class MininetRun:
             elif not await switches.act(action, self.context.plan):
                 await control.act(action)
             if action is not None:
-                self.display.say(f"{at / 1e9:.1f} s: {action}")
+                self.display.say(f"{format_time(action.at_ns)}: {action}")
                 records("note", self.now(), text=str(action))
 
     def _conclude(self, begin: int, summaries: list[Event] | None, records: RecordWriter) -> None:
