@@ -443,7 +443,7 @@ static void run(xf_engine *e, xf_ps until, int inclusive) {
         if (at == XF_NEVER || at > until || (at == until && !inclusive)) break;
         id = e->events.heap[0];
         port = e->ports[id % XF_MAX_PORTS];
-        if (at > e->now) e->now = at;
+        if (at > e->now) e->now = at; /* an event set for a time already past runs now */
         events_set(&e->events, id, XF_NEVER);
         switch (id / XF_MAX_PORTS) {
         case EV_EXPIRE: port_expire(e, port); break;
@@ -452,10 +452,11 @@ static void run(xf_engine *e, xf_ps until, int inclusive) {
         default: port_start(e, port); break;
         }
     }
-    if (until > e->now) e->now = until;
+    e->now = until;
 }
 
 static xf_ps clock_in(xf_engine *e, uint64_t now) {
+    xf_ps at;
     if (!e->based) {
         uint32_t i, c;
         e->based = 1;
@@ -469,7 +470,8 @@ static xf_ps clock_in(xf_engine *e, uint64_t now) {
             port_schedule_expiry(e, p);
         }
     }
-    return ps_of(e, now);
+    at = ps_of(e, now);
+    return at > e->now ? at : e->now;
 }
 
 static int receive(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t length) {

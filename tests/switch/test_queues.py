@@ -512,6 +512,9 @@ def test_cpu_frames_that_nobody_takes_are_bounded_and_counted() -> None:
 def test_time_does_not_run_backwards(two_ports: Engine) -> None:
     two_ports.rx(1, frame(2, length=976), 5_000)
     two_ports.rx(1, frame(2, length=976), 10)
+    two_ports.rx(1, frame(510), 10)
+    assert two_ports.poll(20) == []
+    assert len(two_ports.take_cpu_frames()) == 1  # done at 5000, the latest time known
     assert [seen(d).ingress_ts for _, d in two_ports.poll(10**6)] == [5_000, 5_000]
 
 
