@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from compiler import ir, tree, types
@@ -142,7 +143,7 @@ class _Program:
         for annotation in field.node.annotations:
             if annotation.name != "field_list":
                 continue
-            for number in _numbers(annotation):
+            for number in self._numbers(annotation):
                 cells = lists.setdefault(number, [])
                 for leaf in _cells(value):
                     if not isinstance(leaf, ir.Field):
@@ -156,6 +157,34 @@ class _Program:
         if isinstance(value, Record) and isinstance(inner, types.StructType):
             for part in inner.fields:
                 self._field_list(part, value.fields[part.name], lists)
+
+    def _numbers(self, annotation: tree.Annotation) -> list[int]:
+        """The list numbers of a `@field_list`: literals, constants, members of serialisable enums."""
+        words = "".join(annotation.tokens) if annotation.form != "list" else annotation.text
+        numbers: list[int] = []
+        for word in filter(None, (part.strip() for part in words.split(","))):
+            value = self._annotation_constant(word)
+            if value is None:
+                message = (
+                    f"@field_list takes numbers, constants and members of serialisable enums, not {word}"
+                )
+                raise self.low.error(annotation.pos, message)
+            numbers.append(value)
+        return numbers
+
+    def _annotation_constant(self, word: str) -> int | None:
+        literal = re.fullmatch(r"(?:\d+[ws])?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|\d[\d_]*)", word)
+        if literal:
+            return int(literal.group(1).replace("_", ""), 0)
+        name, _, member = word.lstrip(".").partition(".")
+        for decl in self.program.tree.decls:
+            if decl.name != name:
+                continue
+            if isinstance(decl, tree.ConstDecl) and not member and isinstance(decl.value, int):
+                return decl.value
+            if isinstance(decl, tree.EnumDecl) and isinstance(decl.type, types.SerEnumType):
+                return decl.type.members.get(member)
+        return None
 
     # ------------------------------------------------------------------ blocks
 
@@ -200,12 +229,6 @@ def _block_name(block: BlockObject) -> str:
     annotation = block.decl.annotation("name")
     text = annotation_text(annotation) if annotation is not None else None
     return text.lstrip(".") if text else block.decl.name
-
-
-def _numbers(annotation: tree.Annotation) -> list[int]:
-    if annotation.form == "list":
-        return [int(e.value) for e in annotation.exprs if isinstance(e.value, int)]
-    return [int(token, 0) for token in annotation.tokens if token[:1].isdigit()]
 
 
 def _cells(value: Value) -> list[Value]:

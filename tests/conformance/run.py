@@ -1,4 +1,4 @@
-"""`python -m tests.conformance.run TESTDATA`: compile p4c's v1model STF programs, run them, report pass or fail and why.
+"""`python -m tests.conformance.run TESTDATA`: compile and run p4c's v1model STF programs, say pass or FAIL and why.
 
 TESTDATA is p4c's testdata folder (or its p4_16_samples). `--target native` (default) or `bmv2` (with `--bin FOLDER` for
 simple_switch). `--only TEXT` keeps programs whose name contains it. The last line is `N passed, M failed`.
@@ -23,15 +23,14 @@ from tests.conformance.stf import Expect, Script, StfError, parse
 Runner = Callable[[dict[str, Any], Script, int], dict[int, list[bytes]]]
 
 
-def programs(testdata: Path) -> list[Path]:
-    """v1model programs that have an STF script."""
+def programs(testdata: Path) -> list[tuple[Path, Path]]:
+    """v1model programs that have an STF script, and the script; P4_14 ones in p4c's translation to P4_16."""
     folder = testdata / "p4_16_samples" if (testdata / "p4_16_samples").is_dir() else testdata
-    found = []
-    for script in sorted(folder.rglob("*.stf")):
-        program = script.with_suffix(".p4")
-        if program.exists() and "v1model.p4" in program.read_text(errors="replace"):
-            found.append(program)
-    return found
+    pairs = [(script.with_suffix(".p4"), script) for script in sorted(folder.rglob("*.stf"))]
+    translated = testdata / "p4_14_samples_outputs"
+    old = sorted((testdata / "p4_14_samples").glob("*.stf"))
+    pairs += [(translated / f"{script.stem}.p4", script) for script in old]
+    return [(p, s) for p, s in pairs if p.exists() and "v1model.p4" in p.read_text(errors="replace")]
 
 
 def compile_json(program: Path) -> dict[str, Any]:
@@ -56,10 +55,10 @@ def compare(script: Script, frames: dict[int, list[bytes]]) -> str | None:
     return None
 
 
-def check(program: Path, number: int, runner: Runner) -> str | None:
+def check(program: Path, stf: Path, number: int, runner: Runner) -> str | None:
     """None when a program passes, else why not."""
     try:
-        script = parse(program.with_suffix(".stf").read_text())
+        script = parse(stf.read_text())
         document = compile_json(program)
         return compare(script, runner(document, script, number))
     except CompileError as problem:
@@ -81,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--jobs", type=int, default=0, help="programs at a time (default: 1 native, 6 bmv2)")
     chosen = options.parse_args(arguments)
     sys.setrecursionlimit(20_000)
-    found = [p for p in programs(chosen.testdata) if chosen.only in p.name]
+    found = [pair for pair in programs(chosen.testdata) if chosen.only in pair[0].name]
     if chosen.target == "bmv2":
         runner: Runner = lambda document, script, number: bmv2.run(document, script, number, chosen.bin)  # noqa: E731
     else:
@@ -91,8 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
     jobs = chosen.jobs or (6 if chosen.target == "bmv2" else 1)
     passed = failed = 0
     with ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda item: check(item[1], item[0], runner), enumerate(found))
-        for program, why in zip(found, results, strict=True):
+        results = pool.map(lambda item: check(*item[1], item[0], runner), enumerate(found))
+        for (program, _), why in zip(found, results, strict=True):
             if why is None:
                 passed += 1
                 print(f"pass {program.name}", flush=True)
