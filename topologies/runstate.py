@@ -13,6 +13,7 @@ import os
 import secrets
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterable
@@ -228,18 +229,13 @@ def delete_interface_group(group: int) -> int:
 
 def group_members(group: int) -> list[str]:
     """Names of the interfaces in a group, in this namespace."""
-    found = []
-    for device in Path("/sys/class/net").iterdir():
-        try:
-            if int((device / "netdev_group").read_text()) == group:
-                found.append(device.name)
-        except OSError:
-            continue
-    return sorted(found)
+    # Not from /sys/class/net, which shows the namespace that /sys was mounted in.
+    shown = run_ip(["-oneline", "link", "show", "group", str(group)])
+    return sorted(line.split(": ")[1].partition("@")[0] for line in shown.splitlines())
 
 
-def run_ip(arguments: list[str], batch: str | None = None) -> None:
-    """Run `ip`; RuntimeError with its words when it fails, or a sentence when it is not installed."""
+def run_ip(arguments: list[str], batch: str | None = None) -> str:
+    """Run `ip` and return what it prints; RuntimeError with its words when it fails or is not installed."""
     try:
         done = subprocess.run(["ip", *arguments], input=batch, text=True, capture_output=True, check=False)
     except FileNotFoundError:
@@ -250,6 +246,7 @@ def run_ip(arguments: list[str], batch: str | None = None) -> None:
         raise RuntimeError(
             f"ip {' '.join(arguments)}: {done.stderr.strip() or f'exit code {done.returncode}'}"
         )
+    return done.stdout
 
 
 def _signal_and_wait(
@@ -284,9 +281,7 @@ def _states(folder: Path) -> list[RunState]:
 def _new_tag(taken: set[str]) -> str:
     while True:
         tag = "x" + "".join(secrets.choice(TAG_ALPHABET) for _ in range(2))
-        if tag not in taken and not any(
-            name.name.startswith(f"{tag}-") for name in Path("/sys/class/net").iterdir()
-        ):
+        if tag not in taken and not any(name.startswith(f"{tag}-") for _, name in socket.if_nameindex()):
             return tag
 
 

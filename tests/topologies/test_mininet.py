@@ -181,7 +181,7 @@ def test_stop_leaves_neither_interface_nor_process_nor_file(tmp_path: Path) -> N
             ["sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 1000; done"]
         )
         assert stubborn.stdout.readline() == b"up\n"
-        assert len(marked_processes(state.run)) >= 6 + 3
+        assert len(marked_processes(state.run)) >= 6 + 2
         assert len(group_members(state.group)) == 9
     assert stubborn.wait(5) == -signal.SIGKILL
     assert group_members(state.group) == []
