@@ -324,6 +324,11 @@ class P4Info:
             if not isinstance(param.type, types.EnumType):
                 out.set("bitwidth", self.types.width(param.type))
             add_documentation(out, param.annotations)
+            if not isinstance(
+                types.underlying(param.type), types.BitType | types.BoolType | types.EnumType | types.NewType
+            ):
+                message_ = f"the control plane cannot give '{param.name}' a value of type {param.type}"
+                raise CompileError.at(self.source, param.pos, message_)
             self.types.spec(param.type)
             if isinstance(param.type, types.NewType | types.EnumType):
                 out.child("type_name").add("name", param.type.name)

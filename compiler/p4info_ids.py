@@ -65,15 +65,28 @@ class SymbolTable:
         self.source = source
         self.ids: dict[str, dict[str, int]] = {kind: {} for kind in PREFIXES}
         self.used: set[int] = set()
+        self.decls: dict[tuple[str, str], tree.Decl] = {}
         self.names: set[str] = set()
         self.suffixes: dict[tuple[str, ...], int] = {}
         """How many names end in these components."""
 
     def add(self, kind: str, name: str, decl: tree.Decl | None = None) -> None:
-        """Adds a name; its `@id`, if any, is respected. Adding it again changes nothing."""
+        """Adds a name; its `@id`, if any, is respected. Adding it again for the same declaration changes nothing; for
+        another one it is an error."""
         known = self.ids[kind]
         if name in known:
+            first = self.decls.get((kind, name))
+            if decl is not None and first is not None and first is not decl:
+                place = self.source.locate(first.pos)
+                raise CompileError.at(
+                    self.source,
+                    decl.pos,
+                    f"two {kind.replace('_', ' ')}s have the control-plane name '{name}'; the other is at "
+                    f"{place.file}:{place.line}",
+                )
             return
+        if decl is not None:
+            self.decls[(kind, name)] = decl
         wanted = None if decl is None else id_annotation(decl, self.source)
         known[name] = 0
         if wanted is not None and decl is not None:

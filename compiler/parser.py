@@ -507,7 +507,7 @@ class Parser(StatementParser):
         pos = self.pos
         name = self.expect_name("a name for the table")
         self.expect("{", "to open the table")
-        table = tree.TableDecl(pos, annotations, name, [], [], [], False, False, [], False)
+        table = tree.TableDecl(pos, annotations, name, [], [], [], False, False, [], False, False)
         seen: set[str] = set()
         while not self.at("}", END):
             inner = self.annotations()
@@ -524,8 +524,11 @@ class Parser(StatementParser):
                 table.has_keys = True
             elif kind == "actions":
                 table.actions = self._actions()
+                table.has_actions = True
             elif kind == "entries":
                 table.entries = self._entries()
+                if table.entries and not table.has_keys:
+                    raise SyntaxProblem(at, f"the entries of the table {name} must come after its key")
                 table.entries_const = const
                 table.has_entries = True
             else:

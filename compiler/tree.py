@@ -710,6 +710,7 @@ class TableDecl(Decl):
     has_entries: bool
     properties: Sequence[Property]
     has_keys: bool = True
+    has_actions: bool = True
     default_action: ActionRef | None = field(default=None, init=False, repr=False)
     default_action_const: bool = field(default=False, init=False, repr=False)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compiler import tree, types
+from compiler import typecheck_rules as rules
 from compiler.errors import CompileError
 from compiler.parser import parse
 from compiler.preprocess import preprocess
@@ -109,7 +110,12 @@ class Checker(TableChecker):
 
     def annotations(self, annotations: Sequence[tree.Annotation]) -> None:
         """Expressions in structured annotations."""
+        names: set[str] = set()
         for annotation in annotations:
+            if annotation.form in ("list", "pairs"):
+                if annotation.name in names:
+                    self.error(annotation.pos, f"the structured annotation @{annotation.name} is given twice")
+                names.add(annotation.name)
             if annotation.form == "list":
                 annotation.exprs = [self.expr(e) for e in annotation.exprs]
             elif annotation.form == "pairs":
@@ -195,7 +201,7 @@ class Checker(TableChecker):
             self.declare(decl)
             return
         underlying = self.resolve(decl.ref)
-        if bits_of(underlying) is None and not isinstance(underlying, UnknownType):
+        if not isinstance(underlying, types.BitType | UnknownType):
             self.error(decl.ref.pos, f"an enum's type must be bit<N> or int<N>, not {underlying}")
             underlying = types.UNKNOWN
         enum = types.SerEnumType(decl.name, decl, underlying)
@@ -249,6 +255,9 @@ class Checker(TableChecker):
     def constant(self, decl: tree.ConstDecl) -> None:
         """`const T name = value;`"""
         decl.type = self.resolve(decl.ref)
+        if isinstance(decl.type, types.ExternType | types.ApplicableType | types.VoidType):
+            self.error(decl.pos, f"a constant cannot have the type {decl.type}")
+            decl.type = types.UNKNOWN
         decl.init = self.convert(self.expr(decl.init), decl.type, f"the value of '{decl.name}'")
         decl.value = decl.init.value
         if not isinstance(decl.init.type, UnknownType) and not self.is_constant(decl.init):
@@ -272,8 +281,14 @@ class Checker(TableChecker):
             self.error(decl.pos, "a parser cannot hold an instance of a control")
         elif isinstance(decl.type, types.ParserType) and self.body.kind == "control":
             self.error(decl.pos, "a control cannot hold an instance of a parser")
+        elif isinstance(decl.type, types.ControlType | types.ParserType) and at_top:
+            word = "control" if isinstance(decl.type, types.ControlType) else "parser"
+            hint = f"name it where it is used: {decl.type}()"
+            self.error(decl.pos, f"a {word} is not instantiated at top level; {hint}")
         elif isinstance(decl.type, types.ExternType):
             self._initializer(decl, decl.type)
+        if decl.initializer is not None and not isinstance(decl.type, types.ExternType | UnknownType):
+            self.error(decl.pos, f"only extern objects have an initialiser, not a {decl.type}")
         self.declare(decl)
         if decl.name == "main" and at_top:
             if isinstance(decl.type, types.PackageType):
@@ -296,6 +311,7 @@ class Checker(TableChecker):
                         self.error(item.pos, f"{extern.name} has no abstract method '{item.name}'{hint}")
                     implemented.add(item.name)
                     self._function(item, decl)
+                    self._check_implementation(item, methods.get(item.name, []), extern)
         for name, found in methods.items():
             needed = [m for m in found if m.abstract and m.annotation("optional") is None]
             if needed and name not in implemented:
@@ -303,14 +319,38 @@ class Checker(TableChecker):
                     decl.pos, f"'{decl.name}' must implement the abstract method '{name}' of {extern.name}"
                 )
 
+    def _check_implementation(
+        self, item: tree.FunctionDecl, methods: Sequence[tree.ExternMethod], extern: types.ExternType
+    ) -> None:
+        """An implementation has the signature of its abstract method."""
+        binding = {p.type: a for p, a in zip(extern.decl.type_params, extern.args, strict=False)}
+        for method in methods:
+            wanted, given = types.substitute(method.type, binding), item.type
+            if not isinstance(wanted, FunctionType) or not isinstance(given, FunctionType):
+                continue
+            inner = dict(zip(wanted.type_params, given.type_params, strict=False))
+            wanted = types.substitute(wanted, inner)
+            assert isinstance(wanted, FunctionType)
+            if any(p.optional for p in wanted.params):
+                return
+            if given.result == wanted.result and [(p.direction, p.type) for p in given.params] == [
+                (p.direction, p.type) for p in wanted.params
+            ]:
+                return
+        if methods:
+            self.error(item.pos, f"'{item.name}' differs from the abstract method: {methods[0].type}")
+
     # ------------------------------------------------------------- functions, actions, externs
 
-    def params(self, params: Sequence[tree.Param], constructor: bool = False) -> tuple[ParamType, ...]:
-        """Declares parameters and returns them as a caller sees them."""
+    def params(self, params: Sequence[tree.Param], owner: str) -> tuple[ParamType, ...]:
+        """Declares the parameters of a `function`, `action`, `method`, `constructor`, `package`, `parser` or
+        `control`, and returns them as a caller sees them."""
         for param in params:
             self.annotations(param.annotations)
             param.type = self.resolve(param.ref)
-            if constructor:
+            for pos, message in rules.parameter(param, owner):
+                self.error(pos, message)
+            if owner == "constructor":
                 self.constructor_params.add(param)
                 if param.direction:
                     self.error(param.pos, f"a constructor parameter has no direction ('{param.name}')")
@@ -353,7 +393,15 @@ class Checker(TableChecker):
     ) -> FunctionType:
         variables = self.declare_type_params(decl.type_params)
         returned: Type = types.VOID if result is None else self.resolve(result)
-        return FunctionType(decl.name, variables, returned, self.params(decl.params))
+        owner = "function" if isinstance(decl, tree.FunctionDecl) else "method"
+        if isinstance(decl, tree.ExternMethod) and decl.result is None:
+            owner = "extern constructor"
+        if (
+            isinstance(returned, types.InfIntType | types.TableType | types.ApplicableType)
+            and owner == "function"
+        ):
+            self.error(decl.pos, f"a function cannot return {returned}")
+        return FunctionType(decl.name, variables, returned, self.params(decl.params, owner))
 
     def _extern(self, decl: tree.ExternDecl) -> None:
         with self.inner_scope():
@@ -367,6 +415,8 @@ class Checker(TableChecker):
             for method in decl.methods:
                 method.extern = decl
                 self.annotations(method.annotations)
+                if method.name == decl.name and method.result is not None:
+                    self.error(method.pos, f"the constructor of {decl.name} has no result type")
                 method.type = self._prototype(method, method.result)
 
     def _function(self, decl: tree.FunctionDecl, this: tree.InstanceDecl | None = None) -> None:
@@ -388,7 +438,7 @@ class Checker(TableChecker):
 
     def _action(self, decl: tree.ActionDecl) -> None:
         with self.inner_scope():
-            params = self.params(decl.params)
+            params = self.params(decl.params, "action")
             plain = False
             for param in decl.params:
                 if param.direction and plain:
@@ -407,7 +457,12 @@ class Checker(TableChecker):
     def _applicable_type(self, decl: tree.ParserTypeDecl | tree.ControlTypeDecl | tree.PackageDecl) -> None:
         with self.inner_scope():
             variables = self.declare_type_params(decl.type_params)
-            params = self.params(decl.params)
+            owners = {
+                tree.ParserTypeDecl: "parser",
+                tree.ControlTypeDecl: "control",
+                tree.PackageDecl: "package",
+            }
+            params = self.params(decl.params, owners[type(decl)])
         kind: type[types.ApplicableType] = types.PackageType
         if isinstance(decl, tree.ParserTypeDecl):
             kind = types.ParserType
@@ -419,8 +474,8 @@ class Checker(TableChecker):
     def _parser(self, decl: tree.ParserDecl) -> None:
         with self.inner_scope(), self.inside(Body("parser", decl.name)):
             variables = self.declare_type_params(decl.type_params)
-            params = self.params(decl.params)
-            self.params(decl.constructor_params, constructor=True)
+            params = self.params(decl.params, "parser")
+            self.params(decl.constructor_params, "constructor")
             decl.type = types.ParserType(decl.name, decl, variables, params)
             with self.inner_scope():
                 self._parser_body(decl)
@@ -438,6 +493,8 @@ class Checker(TableChecker):
             states[state.name] = state
         if "start" not in states:
             self.error(decl.pos, f"the parser {decl.name} has no state 'start'")
+        elif not rules.reaches_end(decl.states):
+            self.error(decl.pos, f"the parser {decl.name} never reaches accept or reject")
         for state in decl.states:
             self.annotations(state.annotations)
             with self.inner_scope():
@@ -456,9 +513,7 @@ class Checker(TableChecker):
         for expr in transition.exprs:
             if isinstance(expr.type, types.InfIntType):
                 self.error(expr.pos, "select needs a value with a width: cast the number, as in (bit<8>) 5")
-            elif isinstance(
-                expr.type, types.HeaderType | types.HeaderUnionType | types.VoidType | types.VarbitType
-            ):
+            elif isinstance(expr.type, types.RecordType | types.VoidType | types.VarbitType):
                 self.error(expr.pos, f"select cannot choose by a value of type {expr.type}")
         wanted = [e.type for e in transition.exprs]
         for case in transition.cases:
@@ -498,8 +553,8 @@ class Checker(TableChecker):
     def _control(self, decl: tree.ControlDecl) -> None:
         with self.inner_scope(), self.inside(Body("control", decl.name)):
             variables = self.declare_type_params(decl.type_params)
-            params = self.params(decl.params)
-            self.params(decl.constructor_params, constructor=True)
+            params = self.params(decl.params, "control")
+            self.params(decl.constructor_params, "constructor")
             decl.type = types.ControlType(decl.name, decl, variables, params)
             with self.inner_scope():
                 for local in decl.locals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler import tree, types
+from compiler import typecheck_rules as rules
 from compiler.infer import Binding
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import plural
@@ -106,6 +107,8 @@ class CallChecker(ExpressionChecker):
             self.warn(call.pos, _deprecation(callee.name, chosen))
         assert isinstance(chosen.type, FunctionType)
         self._apply_function(call, chosen.type, {}, f"the function {callee.name}")
+        if callee.name == "verify" and isinstance(chosen, tree.ExternFunction) and self.body.kind != "parser":
+            self.error(call.pos, "verify can only be called in a parser")
         if callee.name == "static_assert" and call.bound and not isinstance(call.type, UnknownType):
             self._static_assert(call)
 
@@ -207,6 +210,19 @@ class CallChecker(ExpressionChecker):
                 binding[var] = types.DONT_CARE
         call.type_arguments.update(outer)
         call.type_arguments.update(binding)
+        for param, arg in pairs:
+            if arg is None or isinstance(arg.expr, tree.DontCare) or not isinstance(param.type, TypeVar):
+                continue
+            inferred = types.substitute(param.type, binding)
+            if param.direction and rules.without_width(inferred):
+                literal = rules.literal_without_width(arg.expr)
+                self.error(
+                    literal.pos, f"{what}: the width of this number is not known; write it, as in 16w5"
+                )
+                return
+            if isinstance(inferred, types.StructLiteralType):
+                self.error(arg.expr.pos, f"{what}: name the struct's type in front of the value: (T) {{ … }}")
+                return
         if self._bind_all(call, pairs, binding, what):
             call.type = result
 
@@ -415,6 +431,9 @@ class CallChecker(ExpressionChecker):
         if method.annotation("deprecated") is not None:
             self.warn(call.pos, _deprecation(call.method, method))
         self._apply_function(call, method.type, outer, f"{base.name}.{call.method}")
+        if not isinstance(call.type, UnknownType):
+            for pos, message in rules.core_method(call, base.name):
+                self.error(pos, message)
 
     # ------------------------------------------------------------- constructors
 
@@ -452,6 +471,9 @@ class CallChecker(ExpressionChecker):
         if not self._infer(call, pairs, binding, what):
             return
         for var in binding.missing():
+            if isinstance(element, types.PackageType) and not self._only_left_out(var, pairs):
+                self.error(call.pos, f"{what}: the type {var.name} cannot be found out from the arguments")
+                return
             if isinstance(element, types.ExternType):
                 wanted = ", ".join(p.name for p in decl.type_params)
                 self.error(call.pos, f"{element.name} needs its type arguments: {element.name}<{wanted}>(…)")

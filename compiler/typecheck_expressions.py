@@ -336,6 +336,10 @@ class ExpressionChecker(TypeResolver):
         if result is None:
             return expr
         expr.type = result
+        if op in "/%" and isinstance(expr.right.value, int) and expr.right.value <= 0:
+            what = "zero" if expr.right.value == 0 else "a negative number"
+            self.error(expr.right.pos, f"division by {what}")
+            return expr
         try:
             expr.value = constants.binary(
                 op, result, expr.left.value, expr.left.type, expr.right.value, expr.right.type
@@ -505,6 +509,10 @@ class ExpressionChecker(TypeResolver):
             expr.expr = self.convert(expr.expr, target, "value of the cast")
         elif not castable(source, target):
             self.error(expr.pos, f"{source} cannot be cast to {target}{_cast_hint(source, target)}")
+            return expr
+        to_bool = isinstance(types.underlying(target), types.BoolType) and isinstance(source, InfIntType)
+        if to_bool and expr.expr.value not in (0, 1):
+            self.error(expr.pos, "only 0 and 1 can be cast to bool")
             return expr
         expr.type = target
         expr.value = constants.convert(target, expr.expr.value)

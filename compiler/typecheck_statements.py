@@ -72,6 +72,9 @@ class StatementChecker(CallChecker):
     def variable(self, decl: tree.VarDecl) -> None:
         """`T name [= value];`"""
         decl.type = self.resolve(decl.ref)
+        hidden = self.scope.lookup(decl.name)
+        if hidden and isinstance(hidden[0], tree.Param):
+            self.warn(decl.pos, f"'{decl.name}' hides the parameter of the same name")
         if isinstance(
             decl.type,
             types.VoidType | types.InfIntType | types.StringType | types.ExternType | types.ApplicableType,

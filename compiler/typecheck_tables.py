@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler import tree, types
+from compiler import typecheck_rules as rules
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import bits_of, plural
 from compiler.typecheck_calls import match_arguments
@@ -60,6 +61,8 @@ class TableChecker(StatementChecker):
                 self._component(key.mask, wanted, what),
             )
             key.type = types.SetType(wanted)
+            self._must_be_constant(key.left)
+            self._must_be_constant(key.mask)
             return key
         if isinstance(key, tree.RangeExpr):
             key.low, key.high = (
@@ -67,9 +70,14 @@ class TableChecker(StatementChecker):
                 self._component(key.high, wanted, what),
             )
             key.type = types.SetType(wanted)
+            self._must_be_constant(key.low)
+            self._must_be_constant(key.high)
             low, high = key.low.value, key.high.value
             if isinstance(low, int) and isinstance(high, int) and low > high:
                 self.warn(key.pos, f"{low} .. {high} holds no value")
+            return key
+        if isinstance(key, tree.Call) and key.kind in ("function", "extern_function"):
+            self.error(key.pos, f"{what} must be a constant, not a call")
             return key
         if isinstance(key.type, types.SetType):
             self._value_set_type(key, wanted, what)
@@ -115,7 +123,7 @@ class TableChecker(StatementChecker):
             self.annotations(prop.annotations)
         self._actions(decl)
         for prop in decl.properties:
-            if prop.name == "default_action":
+            if prop.name == "default_action" and decl.has_actions:
                 self._default_action(decl, prop)
             else:
                 self._property(decl, prop)
@@ -149,6 +157,8 @@ class TableChecker(StatementChecker):
     def _find_action(self, ref: tree.ActionRef) -> tree.ActionDecl | None:
         scope = self.scope.outermost if ref.absolute else self.scope
         found = scope.lookup(ref.name)
+        if found and isinstance(found[0], tree.ActionDecl) and ref.name == "NoAction" and found[0].params:
+            self.error(found[0].pos, "NoAction is the action that does nothing; it has no parameters")
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], tree.ActionDecl)]
             self.error(ref.pos, f"the action '{ref.name}' is not declared{did_you_mean(ref.name, names)}")
@@ -183,8 +193,8 @@ class TableChecker(StatementChecker):
             if any(a is not None and isinstance(a.expr.type, UnknownType) for _, a in pairs):
                 continue
             ref.bound = [self.bind_argument(p, a, f"the action {ref.name}") for p, a in pairs]
-        if not decl.actions and not any(p.name == "actions" for p in decl.properties):
-            pass  # a table without actions can only run its default action
+        if not decl.has_actions:
+            self.error(decl.pos, f"the table {decl.name} has no list of actions: actions = {{ … }}")
 
     def _default_action(self, decl: tree.TableDecl, prop: tree.Property) -> None:
         expr = prop.expr
@@ -240,7 +250,15 @@ class TableChecker(StatementChecker):
         given = {p.name: a for p, a in pairs}
         for param in params:
             if param.direction and param.name in already:
-                ref.bound.append(already[param.name])
+                repeated, bound = given.get(param.name), already[param.name]
+                if repeated is not None:
+                    again = self.bind_argument(param, repeated, f"{what} {ref.name}")
+                    if not rules.same_expression(again.expr, bound.expr):
+                        self.error(
+                            repeated.pos,
+                            f"{what} {ref.name}: the argument for '{param.name}' differs from the one in 'actions'",
+                        )
+                ref.bound.append(bound)
                 continue
             bound = self.bind_argument(param, given.get(param.name), f"{what} {ref.name}")
             if not param.direction and bound.expr is not None and not self.is_constant(bound.expr):
@@ -260,8 +278,8 @@ class TableChecker(StatementChecker):
                 self.error(prop.pos, f"the size of a table must be a number, not {prop.expr.type}")
             elif value is None and not self.is_constant(prop.expr):
                 self.error(prop.pos, "the size of a table must be known at compile time")
-            elif isinstance(value, int) and value <= 0:
-                self.error(prop.pos, f"the size of a table must be at least 1, not {value}")
+            elif isinstance(value, int) and value < 0:
+                self.error(prop.pos, f"the size of a table cannot be {value}")
 
     def _entries(self, decl: tree.TableDecl) -> None:
         wanted = [k.expr.type for k in decl.keys]
@@ -272,6 +290,14 @@ class TableChecker(StatementChecker):
             entry.keys = self.keysets(entry.keys, wanted, "the key of the entry")
             for key, element in zip(entry.keys, decl.keys, strict=False):
                 self._fits_match_kind(key, element.match_kind)
+                if element.match_kind == "lpm" and isinstance(key, tree.MaskExpr):
+                    bits = bits_of(element.expr.type)
+                    if (
+                        bits
+                        and isinstance(key.mask.value, int)
+                        and not rules.prefix_mask(key.mask.value, bits.width)
+                    ):
+                        self.error(key.mask.pos, "the mask of an lpm key must be ones, then zeros")
             if entry.priority is not None:
                 entry.priority = self.expr(entry.priority)
                 if not isinstance(entry.priority.value, int) and not isinstance(
@@ -279,6 +305,8 @@ class TableChecker(StatementChecker):
                 ):
                     self.error(entry.priority.pos, "a priority must be a number known at compile time")
             self._bind_action(decl, entry.action, "the action of the entry")
+        for pos, message in rules.entries(decl):
+            self.error(pos, message)
 
     def _fits_match_kind(self, key: tree.Expr, match_kind: str) -> None:
         if isinstance(key, tree.DefaultExpr):
@@ -299,7 +327,7 @@ class TableChecker(StatementChecker):
 
     def _must_be_constant(self, expr: tree.Expr) -> None:
         if not self.is_constant(expr):
-            self.error(expr.pos, "the key of an entry must be known at compile time")
+            self.error(expr.pos, "a keyset must be known at compile time")
 
 
 def _leaves(type_: Type) -> list[Type]:

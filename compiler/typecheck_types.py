@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler import tree, types
+from compiler import typecheck_rules as rules
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import CheckerBase, plural
 from compiler.types import Type, TypeVar
@@ -42,6 +43,9 @@ class TypeResolver(CheckerBase):
             resolved = self._stack(ref, generic)
         elif isinstance(ref, tree.TupleTypeRef):
             resolved = types.TupleType(tuple(self.resolve(e) for e in ref.elements))
+            for element in ref.elements:
+                if not rules.tuple_element(element.type):
+                    self.error(element.pos, f"a tuple cannot hold a value of type {element.type}")
         elif isinstance(ref, tree.ListTypeRef):
             resolved = types.ListType(self.resolve(ref.element))
         else:
@@ -124,6 +128,9 @@ class TypeResolver(CheckerBase):
                 return types.UNKNOWN
             return declared
         args = [self.resolve(a) for a in ref.args]
+        for arg in ref.args:
+            if isinstance(decl, tree.RecordDecl) and not rules.tuple_element(arg.type):
+                self.error(arg.pos, f"{ref.name} cannot hold a value of type {arg.type}")
         if len(args) != len(params):
             self.error(ref.pos, f"{ref.name} takes {plural(len(params), 'type argument')}, {len(args)} given")
             return types.UNKNOWN
