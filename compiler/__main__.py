@@ -1,4 +1,4 @@
-"""`python -m compiler prog.p4 -o out/` writes out/prog.json (BMv2) and out/prog.p4info.txtpb; p4c-bm2-ss's flags work."""
+"""`python -m compiler prog.p4 -o out/` writes out/prog.json and out/prog.p4info.txtpb; takes p4c-bm2-ss's flags."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from compiler.dump import dump_object
 from compiler.errors import CompileError, Diagnostic
 from compiler.preprocess import preprocess
 from compiler.protobuf_output import write_entries, write_p4info
+from compiler.source import Source
 
 PASSES = ("lower", "graph")
 
@@ -43,10 +44,22 @@ def parser() -> argparse.ArgumentParser:
     add("-o", metavar="OUT", help="a folder (gets prog.json, prog.p4info.txtpb) or a JSON file")
     add("-I", dest="include", metavar="DIR", action="append", default=[], help="look here for includes first")
     add("-D", dest="define", metavar="NAME[=TEXT]", action="append", default=[], help="define a macro")
-    add("-U", dest="undefine", metavar="NAME", action="append", default=[], help="remove a macro's definition")
-    add("--p4runtime-files", metavar="FILES", help="write P4Info, comma separated; .txtpb .txt, .json or .bin each")
-    add("--p4runtime-entries-files", metavar="FILES", help="write constant entries as a P4Runtime WriteRequest")
-    add("--std", choices=("p4-16", "p4-14"), default="p4-16", help="language version; only p4-16 is supported")
+    add(
+        "-U", dest="undefine", metavar="NAME", action="append", default=[], help="remove a macro's definition"
+    )
+    add(
+        "--p4runtime-files",
+        metavar="FILES",
+        help="write P4Info, comma separated; .txtpb .txt, .json or .bin each",
+    )
+    add(
+        "--p4runtime-entries-files",
+        metavar="FILES",
+        help="write constant entries as a P4Runtime WriteRequest",
+    )
+    add(
+        "--std", choices=("p4-16", "p4-14"), default="p4-16", help="language version; only p4-16 is supported"
+    )
     add("--target", default="bmv2", help="bmv2")
     add("--arch", default="v1model", help="v1model")
     add("-E", dest="preprocess", action="store_true", help="print the preprocessed program and stop")
@@ -55,7 +68,14 @@ def parser() -> argparse.ArgumentParser:
     add("--Wdisable", action="store_true", help="no warnings")
     add("--json-errors", action="store_true", help="diagnostics as a JSON list on standard error")
     passes = ", ".join(PASSES)
-    add("--dump", metavar="PASS", choices=PASSES, action="append", default=[], help=f"print after a pass: {passes}")
+    add(
+        "--dump",
+        metavar="PASS",
+        choices=PASSES,
+        action="append",
+        default=[],
+        help=f"print after a pass: {passes}",
+    )
     add("--version", action="version", version=f"xoff P4 compiler {version()}")
     return options
 
@@ -118,7 +138,7 @@ def _run(chosen: argparse.Namespace) -> int:
             dump_object(what, sys.stdout)
 
     if chosen.pp:
-        _pretty(source.text, chosen)
+        _pretty(source, chosen)
     compiled = compile_source(source, dump)
     if compiled.warnings and not chosen.Wdisable:
         diagnostics = compiled.warnings
@@ -133,12 +153,11 @@ def _run(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _pretty(text: str, chosen: argparse.Namespace) -> None:
+def _pretty(source: Source, chosen: argparse.Namespace) -> None:
     from compiler.parser import parse
-    from compiler.pretty import pretty
-    from compiler.source import Source
+    from compiler.pretty import pretty_source
 
-    out = pretty(parse(Source(chosen.program, text)))
+    out = pretty_source(source, parse(source))
     if chosen.pp == "-":
         sys.stdout.write(out)
     else:
