@@ -162,7 +162,7 @@ def library() -> ctypes.CDLL:
             function.argtypes = arguments
         if loaded.xf_abi() != VERSION:
             raise BuildError(f"the engine speaks ABI {loaded.xf_abi()}, this binding {VERSION}")
-        names = []
+        names: list[str] = []
         while (text := loaded.xf_drop_name(len(names))) is not None:
             names.append(text.decode())
         DROP_REASONS = tuple(names)

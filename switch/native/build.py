@@ -24,7 +24,9 @@ from switch.native.cgen import SYMBOL, generate
 from switch.native.program import Program
 
 HERE = Path(__file__).parent
-GENERATOR = sorted(HERE.glob("cgen*.py")) + [HERE / n for n in ("keys.py", "program.py", "document.py")]
+GENERATOR = sorted(HERE.glob("cgen*.py")) + [
+    HERE / n for n in ("keys.py", "program.py", "program_reader.py", "document.py")
+]
 
 
 class BuildError(Exception):
@@ -165,7 +167,8 @@ class CompiledProgram:
 def compile_program(program: Program) -> CompiledProgram:
     """Generate, compile and load a program, or take it from the cache.
 
-    Also sets what the generator learns about the program (`log_messages`, `digest_widths`, `value_set_widths`). Raises ProgramError, BuildError.
+    Also sets what the generator learns about the program (`log_messages`, `digest_widths`, `value_set_widths`).
+    Raises ProgramError, BuildError.
     """
     runtime()
     compiler = find_compiler()

@@ -1,7 +1,7 @@
 """A program in C: one self-contained translation unit against `pipeline.h`.
 
-The unit holds the PHV and its codecs, the calculations, the actions, the parser, the two pipelines as labels and gotos, the
-deparser, and the descriptors that tell the engine which tables and state to make.
+The unit holds the PHV and its codecs, the calculations, the actions, the parser, the two pipelines as labels and
+gotos, the deparser, and the descriptors that tell the engine which tables and state to make.
 """
 
 from __future__ import annotations
@@ -373,17 +373,18 @@ class _Generator:
         priority = self.intrinsics.get("intrinsic_metadata.priority").replace(
             "P->", "((const struct phv *)phv)->"
         )
+        port = self.intrinsics.set("standard_metadata.ingress_port", "x->ingress_port")
         return "\n\n".join(
             [
                 setter("set_instance", "standard_metadata.instance_type", "v"),
                 setter("set_rid", "intrinsic_metadata.egress_rid", "v"),
-                "static void reset_metadata(void *phv) {\n    struct phv *P = phv;\n    memset(&P->m, 0, sizeof P->m);\n}",
-                f"static uint32_t get_priority(const void *phv) {{\n    (void)phv;\n    return (uint32_t){priority};\n}}",
-                "static void parse_only(xf_ctx *x, void *phv) {\n    struct phv *P = phv;\n    memset(P, 0, sizeof *P);\n"
-                + "".join(
-                    f"    {s}\n"
-                    for s in self.intrinsics.set("standard_metadata.ingress_port", "x->ingress_port")
-                )
+                "static void reset_metadata(void *phv) {\n"
+                "    struct phv *P = phv;\n    memset(&P->m, 0, sizeof P->m);\n}",
+                "static uint32_t get_priority(const void *phv) {\n"
+                f"    (void)phv;\n    return (uint32_t){priority};\n}}",
+                "static void parse_only(xf_ctx *x, void *phv) {\n"
+                "    struct phv *P = phv;\n    memset(P, 0, sizeof *P);\n"
+                + "".join(f"    {line}\n" for line in port)
                 + "    parse(x, P);\n}",
             ]
         )
@@ -498,7 +499,7 @@ class _Generator:
 def _trimmed(table: Table, key: Iterable[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
     """A const entry's key with masks cut to the fields' widths (p4c pads them to bytes)."""
     trimmed: list[tuple[int | str, ...]] = []
-    for element, field in zip(key, table.key):
+    for element, field in zip(key, table.key, strict=True):
         full = (1 << field.width) - 1
         if element[0] == "lpm":
             trimmed.append((element[0], int(element[1]) & full, element[2]))

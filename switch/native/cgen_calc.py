@@ -1,7 +1,8 @@
 """Calculations in C: the bytes that checksums and hashes are taken over, and the algorithms.
 
-Inputs are concatenated bit by bit in order; fields of invalid headers are left out, the end is padded with zeros to a whole byte
-(BMv2 `calculations.cpp`). Consecutive fields of one header are packed together, so that the usual case is a few whole stores.
+Inputs are concatenated bit by bit in order; fields of invalid headers are left out, the end is padded with zeros to a
+whole byte (BMv2 `calculations.cpp`). Consecutive fields of one header are packed together, so that the usual case is a
+few whole stores.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each data expression knows the range its value can take. Operators whose low bits depend on their operands' low bits
 only (+ - * & | ^ ~ <<) are computed modulo 2^64 as long as no more than 64 bits are wanted; the others, and
-comparisons, need exact operands, for which the range says whether 64 bits (unsigned or signed) do. Where they do not, limb arrays
-of sufficient length are used. So the common case is plain C arithmetic and every width is right.
+comparisons, need exact operands, for which the range says whether 64 bits (unsigned or signed) do. Where they do not,
+limb arrays of sufficient length are used. So the common case is plain C arithmetic and every width is right.
 """
 
 from __future__ import annotations
@@ -573,10 +573,10 @@ class Expressions:
         if op == "?":
             cond = body.temp()
             body.add(f"int {cond} = {self.boolean(node['cond'], body)};")
-            left, right_value = self.value(node["left"], body), self.value(node["right"], body)
-            if isinstance(left, Bool) and isinstance(right_value, Bool):
-                return Bool(f"({cond} ? {left.code} : {right_value.code})")
-            a, b = self.number(left, node["left"]), self.number(right_value, node["right"])
+            left_value, right_value = self.value(node["left"], body), self.value(node["right"], body)
+            if isinstance(left_value, Bool) and isinstance(right_value, Bool):
+                return Bool(f"({cond} ? {left_value.code} : {right_value.code})")
+            a, b = self.number(left_value, node["left"]), self.number(right_value, node["right"])
             return Choose(min(a.low, b.low), max(a.high, b.high), cond, a, b)
         if op in ("two_comp_mod", "usat_cast", "sat_cast"):
             return self.cast(op, node, body)

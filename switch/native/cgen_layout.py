@@ -2,8 +2,8 @@
 
 A field of at most 64 bits is an unsigned integer of the next size, a wider one an array of 64-bit limbs, a varbit a
 byte array with its length in bits. Values are kept within their width; signed fields are sign-extended on use.
-Metadata lies together at the front, so that it can be reset at once. A stack has one element more than it is deep: where
-accesses out of range go.
+Metadata lies together at the front, so that it can be reset at once. A stack has one element more than it is deep:
+where accesses out of range go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parser in C: one label per state, select as comparisons in order.
 
-An error ends parsing with its code; what was extracted stays. A state machine that can come back to a state is bounded by the
-frame's length plus STEPS, since a state need not consume anything.
+An error ends parsing with its code; what was extracted stays. A state machine that can come back to a state is bounded
+by the frame's length plus STEPS, since a state need not consume anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Parser:
         if node is None or node["init_state"].missing:
             lines += ["    x->parsed = 0;", f"    x->parser_error = error = {self.error('NoError')};", "}"]
             return "\n".join(lines)
-        states = {}
+        states: dict[str, tuple[int, Node]] = {}
         for state in node["parse_states"].named():
             name = state["name"].text()
             if name in states:
@@ -310,7 +310,7 @@ class Parser:
         mask_node = node.get("mask")
         masks = self._pieces((1 << total) - 1 if mask_node.missing else mask_node.hexstr(total), key)
         tests = []
-        for name, (_, width), value, mask in zip(names, key, values, masks):
+        for name, (_, width), value, mask in zip(names, key, values, masks, strict=True):
             mask &= (1 << width) - 1 if value < 1 << width else (1 << (width + -width % 8)) - 1
             if not mask:
                 continue
@@ -320,7 +320,7 @@ class Parser:
                 tests.append(f"{name} == {value:#x}ul" if full else f"({name} & {mask:#x}ul) == {value:#x}ul")
             else:
                 n = limbs(width)
-                for i, (v, m) in enumerate(zip(split(value, n), split(mask, n))):
+                for i, (v, m) in enumerate(zip(split(value, n), split(mask, n), strict=True)):
                     if m:
                         tests.append(f"({name}[{i}] & {m:#x}ul) == {v:#x}ul")
         return " && ".join(tests) or "1"
@@ -337,7 +337,7 @@ class Parser:
             raise node.fail(f"value set '{array.name}' is used with keys of different shapes")
         words = body.temp()
         parts = []
-        for name, width in zip(names, widths):
+        for name, width in zip(names, widths, strict=True):
             parts += [name] if width <= 64 else [f"{name}[{i}]" for i in range(limbs(width))]
         body.add(f"uint64_t {words}[] = {{{', '.join(parts)}}};")
         mask_node = node.get("mask")
@@ -345,7 +345,7 @@ class Parser:
         if not mask_node.missing:
             total = sum(width + -width % 8 for width in widths)
             values: list[int] = []
-            for piece, width in zip(self._pieces(mask_node.hexstr(total), key), widths):
+            for piece, width in zip(self._pieces(mask_node.hexstr(total), key), widths, strict=True):
                 values += split(piece, limbs(width))
             mask = body.temp()
             body.add(f"static const uint64_t {mask}[] = {pointers(values)};")

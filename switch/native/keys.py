@@ -30,7 +30,7 @@ def encode_key(table: Table, key: Sequence[tuple[Any, ...]], priority: int) -> E
     words, mask = [0] * table.key_words, [0] * table.key_words
     ranges: list[int] = []
     rank = priority if table.ranked else 0
-    for element, field in zip(key, table.key):
+    for element, field in zip(key, table.key, strict=True):
         value, care, bounds, prefix = _element(table, element, field)
         if bounds is not None:
             ranges += split(bounds[0], field.words) + split(bounds[1], field.words)
@@ -41,7 +41,7 @@ def encode_key(table: Table, key: Sequence[tuple[Any, ...]], priority: int) -> E
             care &= field.mask
         value &= care
         if field.width > 64:
-            for i, (v, m) in enumerate(zip(split(value, field.words), split(care, field.words))):
+            for i, (v, m) in enumerate(zip(split(value, field.words), split(care, field.words), strict=True)):
                 words[field.word + i], mask[field.word + i] = v, m
         else:
             words[field.word] |= value << field.shift
