@@ -56,9 +56,12 @@ def pair(tmp_path: Path) -> Iterator[FabricNet]:
 
 
 def packet_socket(interface: str | None = None) -> socket.socket:
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-    if interface is not None:
-        sock.bind((interface, ETH_P_ALL))
+    """A socket that sees the frames of one interface, or of all."""
+    if interface is None:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    # Without a protocol it hears nothing until it is bound, so no frame of another interface slips in.
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.bind((interface, ETH_P_ALL))
     return sock
 
 
