@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler import arith, ir, tree, types
+from compiler.keynames import field_name
 from compiler.lower_blocks import instantiate, make, meter_type
 from compiler.lower_call import bind, inline, leave_through
 from compiler.lower_context import Scope, control_plane_name
@@ -199,14 +200,10 @@ def _key(scope: Scope, element: tree.KeyElement, table: str) -> tuple[ir.Field |
 
 
 def _key_name(scope: Scope, element: tree.KeyElement) -> str:
-    from compiler.lower_context import annotation_text
-
-    for annotation in element.annotations:
-        if annotation.name == "name":
-            written = annotation_text(annotation)
-            if written is not None:
-                return written
-    return scope.low.program.source.text[element.expr.pos :].split(":", 1)[0].strip() or "key"
+    name = field_name(element)
+    if name is None:
+        scope.fail(element.expr, 'this key is too complex to have a name; give it one: @name("…")')
+    return name
 
 
 def _action(scope: Scope, decl: tree.TableDecl, ref: tree.ActionRef, built: BuiltTable) -> ir.Action:

@@ -214,8 +214,12 @@ def key_position(name: str, names: list[str]) -> int:
             return names.index(form)
     ends = [i for i, known in enumerate(names) for form in forms if known.endswith("." + form)]
     if not ends:
-        valid = f"{wanted}.isValid()"
-        ends = [i for i, known in enumerate(names) if known == valid or known.endswith("." + valid)]
+        valid = (f"{wanted}.$valid$", f"{wanted}.isValid()")
+        ends = [
+            i
+            for i, known in enumerate(names)
+            if known in valid or known.endswith(tuple("." + v for v in valid))
+        ]
     if len(set(ends)) == 1:
         return ends[0]
     raise StfError(f"there is no key called {name} among {', '.join(names)}")
