@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 import grpc
@@ -10,12 +11,20 @@ from finsy.proto import p4r, p4r_grpc
 from grpc.aio import ServicerContext
 
 from switch.native.p4runtime.device import P4RuntimeDevice, Stream
-from switch.native.p4runtime.errors import STATUS_DETAILS_KEY, BatchError, P4RuntimeError, grpc_code
+from switch.native.p4runtime.errors import (
+    INTERNAL,
+    STATUS_DETAILS_KEY,
+    BatchError,
+    P4RuntimeError,
+    grpc_code,
+)
 
 API_VERSION = "1.4.1"
 """P4Runtime version served (Capabilities)."""
 MAX_MESSAGE_BYTES = 128 * 1024 * 1024
 """A device configuration may be large; the specification recommends this limit."""
+
+_log = logging.getLogger(__name__)
 
 
 class AddressError(Exception):
@@ -66,7 +75,7 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     async def Write(self, request: p4r.WriteRequest, context: ServicerContext) -> p4r.WriteResponse:
         try:
             await self._device.write(request)
-        except (P4RuntimeError, BatchError) as error:
+        except Exception as error:
             await _abort(context, error)
         return p4r.WriteResponse()
 
@@ -75,7 +84,7 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     ) -> AsyncIterator[p4r.ReadResponse]:
         try:
             responses, failed = await self._device.read(request)
-        except P4RuntimeError as error:
+        except Exception as error:
             await _abort(context, error)
             return
         for response in responses:
@@ -88,7 +97,7 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     ) -> p4r.SetForwardingPipelineConfigResponse:
         try:
             await self._device.set_config(request)
-        except (P4RuntimeError, BatchError) as error:
+        except Exception as error:
             await _abort(context, error)
         return p4r.SetForwardingPipelineConfigResponse()
 
@@ -97,7 +106,7 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     ) -> p4r.GetForwardingPipelineConfigResponse:
         try:
             config = self._device.get_config(request)
-        except P4RuntimeError as error:
+        except Exception as error:
             await _abort(context, error)
         return p4r.GetForwardingPipelineConfigResponse(config=config)
 
@@ -114,7 +123,7 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         try:
             async for request in requests:
                 self._device.receive(stream, request)
-        except P4RuntimeError as error:
+        except Exception as error:
             writer.cancel()
             await _abort(context, error)
         finally:
@@ -127,11 +136,16 @@ async def _write_out(stream: Stream, context: ServicerContext) -> None:
         await context.write(await stream.outgoing.get())
 
 
-async def _abort(context: ServicerContext, error: P4RuntimeError | BatchError) -> None:
-    """End the call with the error's status; never returns."""
+async def _abort(context: ServicerContext, error: Exception) -> None:
+    """End the call with the error's status; never returns.
+
+    What is neither a refusal nor a broken connection is a fault of the switch: it is logged, and the device goes on.
+    """
     if isinstance(error, BatchError):
         status = error.status()
         metadata = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
         await context.abort(grpc_code(status.code), status.message, metadata)
-    else:
+    if isinstance(error, P4RuntimeError):
         await context.abort(grpc_code(error.code), error.message)
+    _log.error("a request failed by a fault of the switch", exc_info=error)
+    await context.abort(grpc_code(INTERNAL), f"a fault of the switch, see its log: {error!r}")
