@@ -6,7 +6,7 @@ PYTEST_ARGS ?=
 P4C_TESTDATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint conformance clean
+.PHONY: help setup demo test bench lint conformance p4c-testdata clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -33,10 +33,12 @@ lint: setup ## ruff and mypy
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 
-conformance: setup ## p4c's own suite against compiler and switch: P4C_TESTDATA=<p4c>/testdata
+conformance: p4c-testdata setup ## p4c's own suite against compiler and switch: P4C_TESTDATA=<p4c>/testdata
+	@$(PYTHON) -m tests.conformance "$(P4C_TESTDATA)"
+
+p4c-testdata:
 	@test -n "$(P4C_TESTDATA)" || { echo "conformance: say where p4c's suite is: make conformance P4C_TESTDATA=<p4c>/testdata" >&2; exit 2; }
 	@test -d "$(P4C_TESTDATA)/p4_16_samples" || { echo "conformance: $(P4C_TESTDATA) holds no p4_16_samples; it is the folder testdata of a p4c checkout" >&2; exit 2; }
-	@$(PYTHON) -m tests.conformance "$(P4C_TESTDATA)"
 
 clean: ## what runs that crashed left behind (processes, interfaces, namespaces), and only that
 	@if [ -x .venv/bin/xoff ]; then .venv/bin/xoff clean; else echo "clean: nothing was ever set up or run from here"; fi

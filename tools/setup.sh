@@ -1,6 +1,7 @@
 #!/bin/bash
 # Prepares a machine for Xoff: Debian packages, .venv with the pinned libraries, .venv-shell with p4runtime-shell.
 # Called by every make target that needs it. When nothing has changed since the last time, it ends at once.
+# With --check it changes nothing: it succeeds if nothing is to be done.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -69,6 +70,10 @@ if [[ -x $python && -f $stamp ]] && [[ $(content) == "$(<"$stamp")" ]]; then
     if ((${#absent[@]} == 0 || EUID != 0)); then
         exit 0
     fi
+fi
+
+if [[ ${1:-} == --check ]]; then
+    exit 1
 fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
