@@ -220,6 +220,29 @@ class Engine(EngineTables, EngineState):
         """A port that is down drops what it receives or would send, counted as `port_down`."""
         check(self._lib.xf_port_up(self._e, uint(number, 9, "port number"), int(up)), f"port {number}")
 
+    def set_port_loss(
+        self, number: int, probability: float, every: int = 0, *, seed: int = 0, received: bool = False
+    ) -> None:
+        """Lose frames on the wire, counted as `link_loss`: those sent, or with `received` those that come in.
+
+        Each is lost with `probability`, drawn from a sequence of this direction that begins with `seed`; and
+        every `every`-th one (0: none). Both 0 heals the link.
+        """
+        if not 0.0 <= probability <= 1.0:
+            raise EngineError("invalid", f"a loss probability lies between 0 and 1, not at {probability}")
+        threshold = min(round(probability * 2**64), abi.NEVER)
+        check(
+            self._lib.xf_port_loss(
+                self._e,
+                uint(number, 9, "port number"),
+                int(received),
+                threshold,
+                uint(every, 32, "every"),
+                seed & abi.NEVER,
+            ),
+            f"port {number}",
+        )
+
     def set_queue_limit(
         self,
         port: int | None = None,

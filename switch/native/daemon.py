@@ -27,7 +27,10 @@ from switch.native.packetloop import PacketLoopError
 from switch.native.program import ProgramError
 from switch.native.sampler import RecordFile
 
-COMMANDS = "kill NAME | restart NAME | rate NAME PORT BPS | down NAME PORT | up NAME PORT | sample | stop"
+COMMANDS = (
+    "kill NAME | restart NAME | rate NAME PORT BPS | down NAME PORT | up NAME PORT | "
+    "loss NAME PORT tx|rx|both PROBABILITY EVERY SEED | sample | stop"
+)
 
 _PROBLEMS = (
     BuildError,
@@ -177,12 +180,24 @@ class _Daemon:
                 host.set_rate(name, int(port), int(rate))
             case ["down" | "up" as direction, name, port] if port.isdecimal():
                 host.set_up(name, int(port), direction == "up")
+            case ["loss", name, port, directions, share, every, seed] if (
+                port.isdecimal() and every.isdecimal() and seed.isdecimal() and _is_number(share)
+            ):
+                host.set_loss(name, int(port), directions, float(share), int(every), int(seed))
             case ["sample"]:
                 host.sample()
             case ["stop"]:
                 self._over.set()
             case _:
                 raise StartError(f"{command!r} is not a command; commands are {COMMANDS}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _required(path: Path | None) -> Path:

@@ -191,12 +191,7 @@ void xf_free(xf_engine *e) {
 
 /* ---- randomness ---- */
 
-static uint64_t random_word(xf_engine *e) { /* SplitMix64 */
-    uint64_t z = e->random += 0x9e3779b97f4a7c15ul;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ul;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebul;
-    return z ^ z >> 31;
-}
+static uint64_t random_word(xf_engine *e) { return split_mix(&e->random); }
 
 uint64_t xf_random(xf_ctx *x, uint64_t low, uint64_t high) {
     uint64_t span = high - low + 1, limit, v;
@@ -480,6 +475,7 @@ static int receive(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t l
     xf_packet *packet;
     if (!p || !p->exists) reason = XF_DROP_RX_NO_PORT;
     else if (!p->up) reason = XF_DROP_PORT_DOWN;
+    else if (loss_takes(&p->loss[1])) reason = XF_DROP_LINK_LOSS;
     else if (!e->program) reason = XF_DROP_NO_PROGRAM;
     else if (length > XF_MAX_FRAME) reason = XF_DROP_OVERSIZE;
     else if (!(packet = packet_new(e->pool, length))) reason = XF_DROP_NO_MEMORY;

@@ -90,12 +90,36 @@ typedef struct xf_queue {
     uint64_t paused_ns;
 } xf_queue;
 
+/* Loss of one direction of a link (xf_port_loss). */
+typedef struct xf_loss {
+    uint64_t threshold, random;
+    uint32_t every, count;
+} xf_loss;
+
+XF_INLINE uint64_t split_mix(uint64_t *state) { /* SplitMix64 */
+    uint64_t z = *state += 0x9e3779b97f4a7c15ul;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ul;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebul;
+    return z ^ z >> 31;
+}
+
+/* Whether the next frame is lost. */
+XF_INLINE int loss_takes(xf_loss *l) {
+    int lost = l->threshold && split_mix(&l->random) < l->threshold;
+    if (l->every && ++l->count >= l->every) {
+        l->count = 0;
+        lost = 1;
+    }
+    return lost;
+}
+
 typedef struct xf_port {
     uint32_t number;
     uint8_t exists, up;
     uint8_t nonempty, paused; /* bit per class */
     uint8_t in_start;         /* its egress pipeline is running: no rescheduling */
     uint64_t rate, delay_ns;
+    xf_loss loss[2]; /* of frames sent, received */
     xf_ps free; /* the link is free from then on */
     xf_list flight, loop;
     xf_queue queues[XF_CLASSES];

@@ -58,6 +58,8 @@ class Switch:
         self.admin_down: set[int] = set()
         self.rates: dict[int, int] = {}
         """Rates set at run time; they last over a restart."""
+        self.losses: dict[tuple[int, bool], tuple[float, int, int]] = {}
+        """(port, received) -> (probability, every, seed): loss belongs to the link and lasts over a restart."""
 
 
 class SwitchHost:
@@ -118,6 +120,22 @@ class SwitchHost:
         if switch.running is not None:
             switch.running.engine.set_port_rate(port, rate_bps)
             switch.running.loop.wake(switch.running.number)
+
+    def set_loss(
+        self, name: str, port: int, directions: str, probability: float, every: int, seed: int
+    ) -> None:
+        """Lose frames that the port sends (`tx`), receives (`rx`) or either (`both`); see `Engine.set_port_loss`."""
+        switch = self.find(name)
+        self._port(switch, port)
+        if directions not in ("tx", "rx", "both"):
+            raise StartError(f"a direction is tx, rx or both, not {directions!r}")
+        for received in (False, True):
+            if directions in ("both", "rx" if received else "tx"):
+                if switch.running is not None:
+                    switch.running.engine.set_port_loss(
+                        port, probability, every, seed=seed, received=received
+                    )
+                switch.losses[port, received] = (probability, every, seed)
 
     def set_up(self, name: str, port: int, up: bool) -> None:
         """Take a port down administratively, or up again."""
@@ -193,6 +211,8 @@ class SwitchHost:
             device = P4RuntimeDevice(spec.device_id, engine, wake=lambda: packets.wake(place_number))
             for port in _all_ports(spec):
                 engine.add_port(port.number, switch.rates.get(port.number, port.rate_bps), port.delay_ns)
+            for (lossy, received), (probability, every, seed) in switch.losses.items():
+                engine.set_port_loss(lossy, probability, every, seed=seed, received=received)
             await self._load(spec, engine, device)
             server = P4RuntimeServer(device)
             try:

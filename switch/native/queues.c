@@ -121,10 +121,15 @@ void port_start(xf_engine *e, xf_port *p) {
             pkt->time = p->free + p->delay_ns * PS_PER_NS;
             p->tx_packets++;
             p->tx_bytes += pkt->length;
-            /* A delay that was shortened meanwhile must not let a frame overtake. */
-            if (p->flight.tail && pkt->time < p->flight.tail->time) pkt->time = p->flight.tail->time;
-            if (!p->flight.head) events_set(&e->events, EV_ID(EV_ARRIVE, p->number), pkt->time);
-            list_push(&p->flight, pkt);
+            if (loss_takes(&p->loss[0])) {
+                count_drop(e, XF_DROP_LINK_LOSS, p->number, pkt->length);
+                packet_free(pkt);
+            } else {
+                /* A delay that was shortened meanwhile must not let a frame overtake. */
+                if (p->flight.tail && pkt->time < p->flight.tail->time) pkt->time = p->flight.tail->time;
+                if (!p->flight.head) events_set(&e->events, EV_ID(EV_ARRIVE, p->number), pkt->time);
+                list_push(&p->flight, pkt);
+            }
         }
     }
     p->in_start = 0;
@@ -284,6 +289,21 @@ int xf_port_up(xf_engine *e, uint32_t number, int up) {
     return p ? 0 : XF_ENOENT;
 }
 
+int xf_port_loss(xf_engine *e, uint32_t number, int received, uint64_t threshold, uint32_t every, uint64_t seed) {
+    xf_port *p;
+    engine_lock(e);
+    p = existing(e, number);
+    if (p) {
+        xf_loss *l = &p->loss[received != 0];
+        l->threshold = threshold;
+        l->every = every;
+        l->random = seed;
+        l->count = 0;
+    }
+    engine_unlock(e);
+    return p ? 0 : XF_ENOENT;
+}
+
 int xf_queue_limit(xf_engine *e, int port, int cls, uint64_t bytes, uint64_t packets) {
     uint32_t n, c;
     if (port < -1 || port >= XF_MAX_PORTS || cls < -1 || cls >= XF_CLASSES) return XF_EINVAL;
@@ -384,6 +404,7 @@ const char *xf_drop_name(uint32_t reason) {
     static const char *const names[XF_DROP_REASONS] = {
         "ingress",     "egress",   "queue_bytes",  "queue_packets", "priority", "no_port",   "port_down",  "rx_no_port",
         "oversize",    "no_multicast", "no_clone", "loop",          "cpu_queue", "no_memory", "no_program", "swap",
+        "link_loss",
     };
     return reason < XF_DROP_REASONS ? names[reason] : NULL;
 }

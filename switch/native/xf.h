@@ -44,6 +44,7 @@ enum xf_drop {
     XF_DROP_NO_MEMORY,     /* out of memory */
     XF_DROP_NO_PROGRAM,    /* no program is loaded */
     XF_DROP_SWAP,          /* queued when another program was loaded */
+    XF_DROP_LINK_LOSS,     /* lost on a link that was made lossy */
     XF_DROP_REASONS
 };
 
@@ -95,6 +96,9 @@ int xf_port_remove(xf_engine *e, uint32_t port);
 int xf_port_rate(xf_engine *e, uint32_t port, uint64_t rate_bps);
 int xf_port_delay(xf_engine *e, uint32_t port, uint64_t delay_ns);
 int xf_port_up(xf_engine *e, uint32_t port, int up);
+/* Frames of one direction (0: sent, 1: received) are lost on the wire: each with probability `threshold` / 2^64, drawn
+ * from a sequence of its own that `seed` begins, and every `every`-th one (0: none). A lost frame took its link time. */
+int xf_port_loss(xf_engine *e, uint32_t port, int received, uint64_t threshold, uint32_t every, uint64_t seed);
 /* port -1: every port, also later ones; class -1: every class. */
 int xf_queue_limit(xf_engine *e, int port, int cls, uint64_t bytes, uint64_t packets);
 
