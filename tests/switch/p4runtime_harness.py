@@ -76,6 +76,7 @@ class Client:
     def __init__(self, address, info=None):
         self.channel = grpc.insecure_channel(address, options=[("grpc.max_metadata_size", 1 << 20)])
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
+        self.device_id = DEVICE_ID
         self.election_id = 1
         self.info = info
 
@@ -85,7 +86,7 @@ class Client:
     # ---- configuration ----
     def set_config(self, config, action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT, **fields):
         request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=DEVICE_ID, action=action, config=config, election_id=self._election(), **fields
+            device_id=self.device_id, action=action, config=config, election_id=self._election(), **fields
         )
         answer = self.stub.SetForwardingPipelineConfig(request, timeout=60)
         if config is not None:
@@ -93,13 +94,13 @@ class Client:
         return answer
 
     def get_config(self, kind=p4r.GetForwardingPipelineConfigRequest.ALL):
-        request = p4r.GetForwardingPipelineConfigRequest(device_id=DEVICE_ID, response_type=kind)
+        request = p4r.GetForwardingPipelineConfigRequest(device_id=self.device_id, response_type=kind)
         return self.stub.GetForwardingPipelineConfig(request, timeout=TIMEOUT).config
 
     # ---- entities ----
     def write(self, *updates, atomicity=0):
         request = p4r.WriteRequest(
-            device_id=DEVICE_ID, election_id=self._election(), updates=updates, atomicity=atomicity
+            device_id=self.device_id, election_id=self._election(), updates=updates, atomicity=atomicity
         )
         try:
             return self.stub.Write(request, timeout=TIMEOUT)
@@ -117,7 +118,7 @@ class Client:
         return self.write(p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(**entity)))
 
     def read(self, **entity):
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[p4r.Entity(**entity)])
+        request = p4r.ReadRequest(device_id=self.device_id, entities=[p4r.Entity(**entity)])
         kind = next(iter(entity))
         return [
             getattr(found, kind)
@@ -166,7 +167,7 @@ class Client:
         """A StreamChannel that has introduced itself as primary (by default)."""
         stream = StreamClient(self.stub)
         try:
-            message = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID)
+            message = p4r.MasterArbitrationUpdate(device_id=self.device_id)
             number = self.election_id if election_id is None else election_id
             message.election_id.low = number
             if role is not None:
