@@ -43,8 +43,22 @@ def wrap(value: Expr, type_: Scalar) -> Expr:
     fits = source.width <= type_.width and source.kind == type_.kind
     widens = source.kind == "bit" and type_.kind == "int" and source.width < type_.width
     if fits or widens:
-        return Unary("same", value, type_)
+        return same(value, type_)
     return Wrap(value, type_)
+
+
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def same(value: Expr, type_: Scalar) -> Expr:
+    """`value` as `type_`, which has its number, too."""
+    if value.type == type_:
+        return value
+    if isinstance(value, Const):
+        return Const(value.value, type_)
+    if isinstance(value, Unary) and value.op == "same":
+        return same(value.value, type_)
+    return Unary("same", value, type_)
 
 
 def not_(value: Expr) -> Expr:
@@ -53,6 +67,8 @@ def not_(value: Expr) -> Expr:
         return boolean(not value.value)
     if isinstance(value, Unary) and value.op == "not":
         return value.value
+    if isinstance(value, Binary) and value.op in _OPPOSITE:
+        return Binary(_OPPOSITE[value.op], value.left, value.right, BOOL)
     return Unary("not", value, BOOL)
 
 
@@ -210,7 +226,7 @@ def slice_(value: Expr, high: int, low: int) -> Expr:
     else:
         shifted = value
     if high + 1 == value.type.width and value.type.kind == "bit":
-        return Unary("same", shifted, type_)
+        return same(shifted, type_)
     return Wrap(shifted, type_)
 
 
@@ -221,12 +237,14 @@ def concat(left: Expr, right: Expr) -> Expr:
     if isinstance(left, Const) and isinstance(low, Const):
         return const((left.value << low.type.width) | low.value, type_)
     if right.type.width == 0:
-        return Unary("same", left, type_) if left.type != type_ else left
+        return same(left, type_)
     if left.type.width == 0:
         return wrap(low, type_)
-    wide = Unary("same", left, type_)
+    wide = same(left, type_)
     high = Binary("<<", wide, Const(right.type.width, bits(32)), type_)
-    return Binary("|", high, Unary("same", low, type_), type_)
+    if isinstance(low, Const) and not low.value:
+        return high
+    return Binary("|", high, same(low, type_), type_)
 
 
 def insert(target: Expr, high: int, low: int, value: Expr) -> Expr:
