@@ -10,7 +10,8 @@ from switch.link import PFC_QUANTUM_BITS
 from topologies.plan import ClassPolicy
 
 FRACTION_BITS = 24
-_TICKS_BITS = 40
+_PAUSE_TICKS_BITS = 48
+_BYTE_TICKS_BITS = 40
 _SLOPE_BITS = 48
 
 
@@ -23,20 +24,20 @@ def pause_ticks(rate_bps: int, timestamp_hz: int) -> int:
 
     The program rounds the product up, so a pause is never short, and exact where it is a whole number of ticks.
     """
-    return _ticks(PFC_QUANTUM_BITS, rate_bps, timestamp_hz)
+    return _ticks(PFC_QUANTUM_BITS, rate_bps, timestamp_hz, _PAUSE_TICKS_BITS)
 
 
 def byte_ticks(rate_bps: int, timestamp_hz: int) -> int:
     """Clock ticks that a byte occupies a link of `rate_bps`, 24 fraction bits, rounded down."""
-    return _ticks(8, rate_bps, timestamp_hz)
+    return _ticks(8, rate_bps, timestamp_hz, _BYTE_TICKS_BITS)
 
 
-def _ticks(bits: int, rate_bps: int, timestamp_hz: int) -> int:
+def _ticks(bits: int, rate_bps: int, timestamp_hz: int, width: int) -> int:
     ticks = (bits * timestamp_hz << FRACTION_BITS) // rate_bps
-    if ticks >= 1 << _TICKS_BITS:
+    if ticks >= 1 << width:
         raise FixedPointError(
             f"a link of {rate_bps} bit/s is too slow for a clock of {timestamp_hz} Hz: {bits} bit times must be fewer "
-            f"than {1 << (_TICKS_BITS - FRACTION_BITS)} ticks"
+            f"than {1 << (width - FRACTION_BITS)} ticks"
         )
     return ticks
 

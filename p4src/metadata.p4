@@ -29,7 +29,7 @@ struct metadata_t {
     // ---- one pass through ingress ----
     bit<5> drop_reason;
     mac_t port_mac;
-    bit<40> pause_ticks;   // clock ticks per pause quantum, 24 fraction bits
+    bit<48> pause_ticks;   // clock ticks per pause quantum, 24 fraction bits
     bit<8> pfc_mask;       // lossless classes of the port
     bit<16> int_every;     // telemetry source for one RoCE packet in this many; 0 = never
     bit<16> sport;

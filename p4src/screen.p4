@@ -3,7 +3,7 @@
 #define XOFF_SCREEN
 
 control Screen(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    action set_ingress_port(mac_t mac, bit<40> pause_ticks, bit<8> pfc_mask, bit<16> int_every) {
+    action set_ingress_port(mac_t mac, bit<48> pause_ticks, bit<8> pfc_mask, bit<16> int_every) {
         meta.port_mac = mac;
         meta.pause_ticks = pause_ticks;
         meta.pfc_mask = pfc_mask;

@@ -98,29 +98,32 @@ GOOD = data(1, 2)
 TELEMETRY = f.int_headers(instructions=0x8000, hop_ml=1)
 
 
+REFUSED = [
+    ("too_short", GOOD[:30]),
+    ("too_short", frame(ip(f.udp(1, 4791, bytes(4))))),
+    ("malformed", bad(GOOD, 14, b"\x55")),
+    ("malformed", bad(GOOD, 14, b"\x44")),
+    ("malformed", frame(ip(bytes(400), proto=99))[:200]),
+    ("malformed", frame(ip(f.udp(1, f.INT_PORT, bytes(60))))),
+    ("malformed", frame(ip(struct.pack(">HHHH", 1, f.INT_PORT, 20, 0) + TELEMETRY + bytes(92)))),
+    ("ip_checksum", bad(GOOD, 24, b"\x12\x34")),
+    ("not_ip", frame(bytes(46), 0x0806)),
+    ("not_ip", frame(bytes(46), 0x88B5)),
+    ("ip_options", bad(GOOD, 14, b"\x46")),
+    ("mac_control", frame(b"\x00\x01" + bytes(44), 0x8808, "01:80:c2:00:00:01")),
+    ("mac_control", frame(b"\x01\x01" + bytes(44), 0x8808, "02:aa:00:00:00:00")),
+    ("l2_destination", bad(GOOD, 0, f.mac(port_mac(2)))),
+    ("l2_destination", bad(GOOD, 0, b"\xff" * 6)),
+    ("ttl", data(1, 2, ttl=1)),
+    ("ttl", data(1, 2, ttl=0)),
+    ("no_route", data(1, 2, to="203.0.113.9")),
+]
+"""Reason and frame."""
+
+
 @pytest.mark.parametrize(
-    ("reason", "refused"),
-    [
-        ("too_short", GOOD[:30]),
-        ("too_short", frame(ip(f.udp(1, 4791, bytes(4))))),
-        ("malformed", bad(GOOD, 14, b"\x55")),
-        ("malformed", bad(GOOD, 14, b"\x44")),
-        ("malformed", frame(ip(bytes(400), proto=99))[:200]),
-        ("malformed", frame(ip(f.udp(1, f.INT_PORT, bytes(60))))),
-        ("malformed", frame(ip(struct.pack(">HHHH", 1, f.INT_PORT, 20, 0) + TELEMETRY + bytes(92)))),
-        ("ip_checksum", bad(GOOD, 24, b"\x12\x34")),
-        ("not_ip", frame(bytes(46), 0x0806)),
-        ("not_ip", frame(bytes(46), 0x88B5)),
-        ("ip_options", bad(GOOD, 14, b"\x46")),
-        ("mac_control", frame(b"\x00\x01" + bytes(44), 0x8808, "01:80:c2:00:00:01")),
-        ("mac_control", frame(b"\x01\x01" + bytes(44), 0x8808, "02:aa:00:00:00:00")),
-        ("l2_destination", bad(GOOD, 0, f.mac(port_mac(2)))),
-        ("l2_destination", bad(GOOD, 0, b"\xff" * 6)),
-        ("ttl", data(1, 2, ttl=1)),
-        ("ttl", data(1, 2, ttl=0)),
-        ("no_route", data(1, 2, to="203.0.113.9")),
-    ],
-)  # fmt: skip
+    ("reason", "refused"), REFUSED, ids=[f"{reason}-{index}" for index, (reason, _) in enumerate(REFUSED)]
+)
 def test_a_frame_that_is_refused_is_counted_by_reason(switch: Make, reason: str, refused: bytes) -> None:
     s = switch(star())
     s.engine.rx(1, refused, 0)  # as it is: not padded
