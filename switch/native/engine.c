@@ -4,6 +4,7 @@
  * zero in a new packet (simple_switch shows the last packet's), re-entering packets carry a true ingress timestamp,
  * and one instant may see a packet only so often (LOOP_LIMIT), so that no program can hang the switch. */
 #include "engine.h"
+#include "fabric.h"
 #include "hash.h"
 
 #define LOOP_LIMIT 128u
@@ -11,8 +12,8 @@
 #define RING_WORDS (1u << 16)
 #define CLONE_SESSIONS 0x7fffu
 
-void engine_lock(xf_engine *e) { pthread_mutex_lock(&e->mutex); }
-void engine_unlock(xf_engine *e) { pthread_mutex_unlock(&e->mutex); }
+void engine_lock(xf_engine *e) { pthread_mutex_lock(e->lock); }
+void engine_unlock(xf_engine *e) { pthread_mutex_unlock(e->lock); }
 
 unsigned xf_abi(void) { return XF_ABI; }
 
@@ -33,6 +34,7 @@ xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uin
     pthread_mutex_unlock(&once);
     e = calloc(1, sizeof *e);
     if (!e) return NULL;
+    e->lock = &e->mutex;
     e->device_id = device_id;
     e->cpu_port = cpu_port;
     e->drop_port = drop_port;
@@ -59,7 +61,7 @@ static void list_free(xf_list *l) {
     while ((p = list_pop(l))) packet_free(p);
 }
 
-/* Frees the program's state; packets in flight keep their pool. */
+/* Frees the program's state; packets in flight keep their pool (a fabric's is its own). */
 static void unload(xf_engine *e) {
     const xf_program *p = e->program;
     uint32_t i;
@@ -96,8 +98,12 @@ static void unload(xf_engine *e) {
     e->register_sizes = NULL;
     e->meters = NULL;
     e->value_sets = NULL;
-    pool_retire(e->pool);
-    e->pool = NULL;
+    phvs_free(e->phvs);
+    e->phvs = NULL;
+    if (!e->fabric) {
+        pool_retire(e->pool);
+        e->pool = NULL;
+    }
     e->program = NULL;
     e->next_sweep = XF_NEVER;
 }
@@ -105,7 +111,8 @@ static void unload(xf_engine *e) {
 static int load(xf_engine *e, const xf_program *p) {
     uint32_t i;
     e->program = p;
-    e->pool = pool_new(p->phv_size, p->header_bytes);
+    e->pool = e->fabric ? fabric_pool_for(e->fabric, p->header_bytes) : pool_new(p->header_bytes);
+    e->phvs = phvs_new(p->phv_size);
     e->tables = calloc(p->table_count + 1, sizeof *e->tables);
     e->profiles = calloc(p->profile_count + 1, sizeof *e->profiles);
     e->counters = calloc(p->counter_count + 1, sizeof *e->counters);
@@ -114,7 +121,7 @@ static int load(xf_engine *e, const xf_program *p) {
     e->register_sizes = calloc(p->register_count + 1, sizeof *e->register_sizes);
     e->meters = calloc(p->meter_count + 1, sizeof *e->meters);
     e->value_sets = calloc(p->value_set_count + 1, sizeof *e->value_sets);
-    if (!e->pool || !e->tables || !e->profiles || !e->counters || !e->counter_sizes || !e->registers ||
+    if (!e->pool || !e->phvs || !e->tables || !e->profiles || !e->counters || !e->counter_sizes || !e->registers ||
         !e->register_sizes || !e->meters || !e->value_sets)
         return XF_ENOMEM;
     for (i = 0; i < p->profile_count; i++) {
@@ -170,6 +177,7 @@ int xf_load(xf_engine *e, const xf_program *program) {
 void xf_free(xf_engine *e) {
     uint32_t i;
     if (!e) return;
+    if (e->fabric) fabric_leave(e);
     unload(e);
     for (i = 0; i < XF_MAX_PORTS; i++) {
         if (!e->ports[i]) continue;
@@ -232,7 +240,8 @@ static xf_packet *copy(xf_engine *e, const xf_packet *p, const uint8_t *data, ui
         return NULL;
     }
     c = packet_new(e->pool, length);
-    if (!c) {
+    if (!c || !packet_open(c, e->phvs)) {
+        if (c) packet_free(c);
         count_drop(e, XF_DROP_NO_MEMORY, XF_MAX_PORTS, length);
         return NULL;
     }
@@ -469,7 +478,27 @@ static xf_ps clock_in(xf_engine *e, uint64_t now) {
     return at > e->now ? at : e->now;
 }
 
-static int receive(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t length) {
+/* The packet to take through ingress: `own` itself if it is of this engine's pool and its program's headers have room,
+ * else a copy of the frame. NULL (and `own` still there) without memory. */
+static xf_packet *opened(xf_engine *e, xf_packet *own, const uint8_t *frame, uint32_t length) {
+    xf_packet *p = own;
+    if (!own || own->pool != e->pool || packet_headroom(own) < e->program->header_bytes) {
+        p = packet_new(e->pool, length);
+        if (!p) return NULL;
+        memcpy(p->data, frame, length);
+    } else {
+        packet_reset(p);
+    }
+    if (!packet_open(p, e->phvs)) {
+        if (p != own) packet_free(p);
+        return NULL;
+    }
+    if (own && p != own) packet_free(own);
+    return p;
+}
+
+/* `own`, if not NULL, is a packet that holds the frame and is given away. */
+static void receive(xf_engine *e, uint32_t port, xf_packet *own, const uint8_t *frame, uint32_t length) {
     xf_port *p = port < XF_MAX_PORTS ? e->ports[port] : NULL;
     enum xf_drop reason;
     xf_packet *packet;
@@ -478,23 +507,22 @@ static int receive(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t l
     else if (loss_takes(&p->loss[1])) reason = XF_DROP_LINK_LOSS;
     else if (!e->program) reason = XF_DROP_NO_PROGRAM;
     else if (length > XF_MAX_FRAME) reason = XF_DROP_OVERSIZE;
-    else if (!(packet = packet_new(e->pool, length))) reason = XF_DROP_NO_MEMORY;
+    else if (!(packet = opened(e, own, frame, length))) reason = XF_DROP_NO_MEMORY;
     else {
         p->rx_packets++;
         p->rx_bytes += length;
-        memcpy(packet->data, frame, length);
         packet->ingress_length = length;
         ingress_pass(e, packet, port, XF_NORMAL, NULL, 0);
-        return 0;
+        return;
     }
     count_drop(e, reason, port, length);
-    return 0;
+    if (own) packet_free(own);
 }
 
 int xf_rx(xf_engine *e, uint32_t port, const uint8_t *frame, uint32_t length, uint64_t now) {
     engine_lock(e);
     run(e, clock_in(e, now), 0);
-    receive(e, port, frame, length);
+    receive(e, port, NULL, frame, length);
     engine_unlock(e);
     return 0;
 }
@@ -503,7 +531,7 @@ int xf_rx_burst(xf_engine *e, const xf_frame *frames, uint32_t count, uint64_t n
     uint32_t i;
     engine_lock(e);
     run(e, clock_in(e, now), 0);
-    for (i = 0; i < count; i++) receive(e, frames[i].port, frames[i].data, frames[i].length);
+    for (i = 0; i < count; i++) receive(e, frames[i].port, NULL, frames[i].data, frames[i].length);
     engine_unlock(e);
     return 0;
 }
@@ -544,19 +572,31 @@ int xf_cpu_take(xf_engine *e, xf_frame *out, uint32_t room) {
     return (int)n;
 }
 
-uint64_t xf_deadline(xf_engine *e) {
+uint64_t engine_deadline(const xf_engine *e) {
     uint64_t at = XF_NEVER;
-    xf_ps first;
+    xf_ps first = e->out.head ? e->out.head->time : events_first(&e->events);
+    if (first != XF_NEVER) at = ns_of(e, first + PS_PER_NS - 1);
+    return e->next_sweep < at ? e->next_sweep : at;
+}
+
+uint64_t xf_deadline(xf_engine *e) {
+    uint64_t at;
     engine_lock(e);
-    if (e->out.head) {
-        at = ns_of(e, e->out.head->time + PS_PER_NS - 1);
-    } else {
-        first = events_first(&e->events);
-        if (first != XF_NEVER) at = ns_of(e, first + PS_PER_NS - 1);
-    }
-    if (e->next_sweep < at) at = e->next_sweep;
+    at = engine_deadline(e);
     engine_unlock(e);
     return at;
+}
+
+void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now) {
+    run(e, clock_in(e, now), 0);
+    receive(e, port, p, p->data, p->length);
+}
+
+void engine_poll(xf_engine *e, uint64_t now, xf_list *out) {
+    run(e, clock_in(e, now), 1);
+    if (e->next_sweep != XF_NEVER && now >= e->next_sweep) engine_sweep(e);
+    *out = e->out;
+    e->out.head = e->out.tail = NULL;
 }
 
 uint32_t xf_pending(xf_engine *e) { return e->pending; }

@@ -5,59 +5,7 @@
 #ifndef XF_ENGINE_H
 #define XF_ENGINE_H
 
-#include "pipeline.h"
-
-typedef uint64_t xf_ps;
-#define PS_PER_NS 1000ul
-#define PS_PER_S 1000000000000ul
-#define NS_PER_S 1000000000ul
-
-/* ---- packets (packet.c) ---- */
-
-typedef struct xf_pool xf_pool;
-
-typedef struct xf_packet {
-    struct xf_packet *next;
-    xf_pool *pool;
-    uint8_t *data; /* the frame; from ingress to the deparser the unparsed payload */
-    void *phv;
-    uint8_t *room; /* where a frame may begin so that its headers can grow */
-    uint32_t length;
-    uint32_t capacity; /* of a frame that begins at `room` */
-    uint32_t packet_length, ingress_length;
-    uint32_t port;
-    uint32_t enq_qdepth;
-    uint64_t enq_ticks;
-    xf_ps time; /* in flight: when it arrives */
-    uint32_t recirculate_list;
-    uint32_t truncate;
-    uint32_t passes; /* times it re-entered or was cloned at instant `pass_time` */
-    xf_ps pass_time;
-} xf_packet;
-
-typedef struct xf_list {
-    xf_packet *head, *tail;
-} xf_list;
-
-XF_INLINE void list_push(xf_list *l, xf_packet *p) {
-    p->next = NULL;
-    if (l->tail) l->tail->next = p;
-    else l->head = p;
-    l->tail = p;
-}
-XF_INLINE xf_packet *list_pop(xf_list *l) {
-    xf_packet *p = l->head;
-    if (p) {
-        l->head = p->next;
-        if (!l->head) l->tail = NULL;
-    }
-    return p;
-}
-
-xf_pool *pool_new(uint32_t phv_size, uint32_t header_bytes);
-void pool_retire(xf_pool *pool); /* frees it when its last packet comes back */
-xf_packet *packet_new(xf_pool *pool, uint32_t frame_length);
-void packet_free(xf_packet *p);
+#include "packet.h"
 
 /* ---- events (events.c) ---- */
 
@@ -248,6 +196,9 @@ int ring_take(xf_ring *r, uint32_t *kind, uint64_t *time, uint64_t *words, uint3
 
 struct xf_engine {
     xf_mutex mutex;
+    xf_mutex *lock; /* `mutex`, or that of the fabric it has joined */
+    struct xf_fabric *fabric;
+    uint32_t node; /* its number there */
     uint32_t device_id, cpu_port, drop_port, priority_queues;
     uint64_t timestamp_hz;
     uint64_t base;  /* ns of the driver's clock at ps 0 */
@@ -256,7 +207,8 @@ struct xf_engine {
     uint64_t random;
 
     const xf_program *program;
-    xf_pool *pool;
+    xf_pool *pool; /* frames */
+    xf_phvs *phvs;
     xf_table **tables;
     xf_counter **counters;
     uint32_t *counter_sizes;
@@ -300,6 +252,10 @@ void engine_sweep(xf_engine *e);
 void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, const void *source, uint32_t list);
 /* Runs egress on a dequeued packet; 1: ready to send (p->data, p->length final), 0: gone. */
 int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
+/* For a fabric, which holds the lock: xf_rx, xf_poll and xf_deadline with packets that change hands. */
+void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now);
+void engine_poll(xf_engine *e, uint64_t now, xf_list *out);
+uint64_t engine_deadline(const xf_engine *e);
 void engine_lock(xf_engine *e);
 void engine_unlock(xf_engine *e);
 

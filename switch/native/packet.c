@@ -1,42 +1,52 @@
 /* Packets: fixed-size blocks from pools, so that the packet path never calls malloc once it is warm.
  *
- * A block is the packet's header, its PHV, room for headers to grow into, and the frame. Two sizes: most frames fit the
- * small one. A pool belongs to one program (it fixes the PHV's size); after a program swap frames still in flight
- * keep the old pool alive until they come back. */
-#include "engine.h"
+ * A block is the packet's header, room for headers to grow into, and the frame, in a few sizes. A pool is one thread's
+ * (its owner's lock guards it); an owner that gives it up retires it, and frames still in flight keep it alive until
+ * they come back. PHVs are taken last in, first out. */
+#include "packet.h"
 
-#define SMALL_FRAME 2048u
+#define SIZES 4
 #define SLAB_BYTES (256u * 1024u)
+#define TELEMETRY_ROOM 512u /* what headers may have grown by on the way here */
+
+static const uint32_t capacities[SIZES] = {256, 1280, 4352, XF_MAX_FRAME};
 
 typedef struct slab {
     struct slab *next;
 } slab;
 
 struct xf_pool {
-    uint32_t phv_size, room;
-    uint64_t live;
+    uint32_t room;
+    uint64_t live, bytes;
     int retired;
     slab *slabs;
-    xf_packet *free[2];
+    xf_packet *free[SIZES];
+};
+
+struct xf_phvs {
+    uint32_t size;
+    slab *slabs;
+    void *free; /* each begins with the address of the next */
 };
 
 static uint32_t align16(uint32_t n) { return (n + 15u) & ~15u; }
 
-xf_pool *pool_new(uint32_t phv_size, uint32_t header_bytes) {
+xf_pool *pool_new(uint32_t header_bytes) {
     xf_pool *pool = calloc(1, sizeof *pool);
-    if (pool) {
-        pool->phv_size = align16(phv_size);
-        pool->room = align16(header_bytes);
-    }
+    if (pool) pool->room = align16(header_bytes) + TELEMETRY_ROOM;
     return pool;
 }
 
-static void pool_free(xf_pool *pool) {
-    slab *s, *next;
-    for (s = pool->slabs; s; s = next) {
+static void slabs_free(slab *s) {
+    slab *next;
+    for (; s; s = next) {
         next = s->next;
         free(s);
     }
+}
+
+static void pool_free(xf_pool *pool) {
+    slabs_free(pool->slabs);
     free(pool);
 }
 
@@ -46,55 +56,97 @@ void pool_retire(xf_pool *pool) {
     if (!pool->live) pool_free(pool);
 }
 
-static int pool_grow(xf_pool *pool, int large) {
-    uint32_t capacity = large ? XF_MAX_FRAME : SMALL_FRAME;
-    uint32_t head = align16(sizeof(xf_packet));
-    uint32_t block = head + pool->phv_size + pool->room + capacity;
-    uint32_t count = SLAB_BYTES / block, i;
+static uint8_t *slab_new(slab **list, uint32_t block, uint32_t *count) {
     slab *s;
+    *count = SLAB_BYTES / block < 4 ? 4 : SLAB_BYTES / block;
+    s = malloc(16 + (size_t)block * *count);
+    if (!s) return NULL;
+    s->next = *list;
+    *list = s;
+    return (uint8_t *)s + 16;
+}
+
+static int pool_grow(xf_pool *pool, uint32_t size) {
+    /* An odd number of cache lines, so that the blocks' headers do not all fall into the same sets. */
+    uint32_t block = ((uint32_t)sizeof(xf_packet) + pool->room + capacities[size] + 63u) & ~63u, count;
     uint8_t *at;
-    if (count < 4) count = 4;
-    s = malloc(16 + (size_t)block * count);
-    if (!s) return 0;
-    s->next = pool->slabs;
-    pool->slabs = s;
-    at = (uint8_t *)s + 16;
-    for (i = 0; i < count; i++, at += block) {
-        xf_packet *p = (xf_packet *)at;
+    if (!(block & 64u)) block += 64u;
+    at = slab_new(&pool->slabs, block, &count);
+    if (!at) return 0;
+    pool->bytes += (uint64_t)block * count;
+    /* The first block is the first to be used. */
+    for (at += (size_t)block * count; count--;) {
+        xf_packet *p = (xf_packet *)(at -= block);
         p->pool = pool;
-        p->phv = at + head;
-        p->room = at + head + pool->phv_size + pool->room;
-        p->capacity = capacity;
-        p->next = pool->free[large];
-        pool->free[large] = p;
+        p->phv = NULL;
+        p->size = size;
+        p->next = pool->free[size];
+        pool->free[size] = p;
     }
     return 1;
 }
 
 xf_packet *packet_new(xf_pool *pool, uint32_t frame_length) {
-    int large = frame_length > SMALL_FRAME;
+    uint32_t size = 0;
     xf_packet *p;
-    if (!pool->free[large] && !pool_grow(pool, large)) return NULL;
-    p = pool->free[large];
-    pool->free[large] = p->next;
+    while (frame_length > capacities[size]) size++;
+    if (!pool) return NULL;
+    if (!pool->free[size] && !pool_grow(pool, size)) return NULL;
+    p = pool->free[size];
+    pool->free[size] = p->next;
     pool->live++;
     p->next = NULL;
-    p->data = p->room;
+    p->data = (uint8_t *)(p + 1) + pool->room;
     p->length = frame_length;
-    p->recirculate_list = 0;
-    p->truncate = UINT32_MAX;
-    p->passes = 0;
-    p->pass_time = 0;
-    p->enq_ticks = 0;
-    p->enq_qdepth = 0;
+    packet_reset(p);
     return p;
 }
 
 void packet_free(xf_packet *p) {
     xf_pool *pool = p->pool;
-    int large = p->capacity > SMALL_FRAME;
-    p->next = pool->free[large];
-    pool->free[large] = p;
+    packet_close(p);
+    p->next = pool->free[p->size];
+    pool->free[p->size] = p;
     pool->live--;
     if (pool->retired && !pool->live) pool_free(pool);
+}
+
+uint64_t pool_bytes(const xf_pool *pool) { return pool->bytes; }
+
+uint32_t pool_headroom(const xf_pool *pool) { return pool->room; }
+
+xf_phvs *phvs_new(uint32_t phv_size) {
+    xf_phvs *phvs = calloc(1, sizeof *phvs);
+    if (phvs) phvs->size = align16(phv_size < sizeof(void *) ? sizeof(void *) : phv_size);
+    return phvs;
+}
+
+void phvs_free(xf_phvs *phvs) {
+    if (!phvs) return;
+    slabs_free(phvs->slabs);
+    free(phvs);
+}
+
+int packet_open(xf_packet *p, xf_phvs *phvs) {
+    if (!phvs->free) {
+        uint32_t count;
+        uint8_t *at = slab_new(&phvs->slabs, phvs->size, &count);
+        if (!at) return 0;
+        for (at += (size_t)phvs->size * count; count--;) {
+            at -= phvs->size;
+            *(void **)at = phvs->free;
+            phvs->free = at;
+        }
+    }
+    p->phv = phvs->free;
+    phvs->free = *(void **)p->phv;
+    p->phvs = phvs;
+    return 1;
+}
+
+void packet_close(xf_packet *p) {
+    if (!p->phv) return;
+    *(void **)p->phv = p->phvs->free;
+    p->phvs->free = p->phv;
+    p->phv = NULL;
 }

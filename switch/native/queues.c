@@ -119,6 +119,7 @@ void port_start(xf_engine *e, xf_port *p) {
         } else {
             p->free = e->now + wire_time(pkt->length, p->rate);
             pkt->time = p->free + p->delay_ns * PS_PER_NS;
+            packet_close(pkt);
             p->tx_packets++;
             p->tx_bytes += pkt->length;
             if (loss_takes(&p->loss[0])) {

@@ -8,6 +8,7 @@ still until it is done, so that the run is a function of the experiment alone.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import time
 from contextlib import AsyncExitStack, suppress
@@ -27,6 +28,7 @@ from xoff.actions import Action, port_towards, switch_of
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.mininet import write_collective
+from xoff.clocks.fabric import FabricClock
 from xoff.clocks.virtual import VirtualClock
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -39,6 +41,18 @@ SETTLE_NS = 1_000_000
 """Simulated time between the controller's last write and the first frame: packet-outs and timer laps are under way."""
 STEP_NS = 1_000_000
 """Simulated time between two looks at Ctrl-C and the progress display."""
+
+
+DRIVER_VARIABLE = "XOFF_DRIVER"
+"""Environment variable: `c` (the default) or `python`, the reference that gives the same records more slowly."""
+
+
+def in_c() -> bool:
+    """Whether event loop and NICs run in C. XoffError when the variable holds something else."""
+    driver = os.environ.get(DRIVER_VARIABLE, "c")
+    if driver not in ("c", "python"):
+        raise XoffError(f"{DRIVER_VARIABLE} is '{driver}'; it can be 'c' or 'python'.")
+    return driver == "c"
 
 
 class SimulatedSwitch:
@@ -72,7 +86,7 @@ class VirtualRun:
         self.program = program
         self.folder = folder
         self.display = display
-        self.clock = VirtualClock()
+        self.clock: VirtualClock | FabricClock = FabricClock() if in_c() else VirtualClock()
         self.switches: dict[str, SimulatedSwitch] = {}
         self.endpoints: list[Endpoint] = []
 

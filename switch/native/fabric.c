@@ -1,0 +1,348 @@
+/* The event loop of a fabric.
+ *
+ * The queue is a 4-ary heap of (deadline, node) that knows where each node is, so that a deadline moves in place; a
+ * node stays at the top while it is polled and moves once. Everything runs under the fabric's lock, which
+ * is recursive and is also the lock of every engine in it: code that a run calls outside of C may use the engines. */
+#include "fabric.h"
+
+#define POOLS 4
+#define BREATH 256 /* instants between two chances for control threads */
+#define DEFAULT_HEADER_BYTES 1536
+#define RECURSIVE 1 /* PTHREAD_MUTEX_RECURSIVE of Linux's C libraries */
+
+int pthread_mutexattr_init(void *attributes);
+int pthread_mutexattr_settype(void *attributes, int type);
+int pthread_mutexattr_destroy(void *attributes);
+int pthread_mutex_init(void *mutex, const void *attributes);
+
+enum kind { ENGINE, NATIVE, FOREIGN, GONE };
+
+typedef struct peer {
+    uint32_t node, port; /* node UINT32_MAX: no link */
+} peer;
+
+typedef struct node {
+    enum kind kind;
+    void *self;
+    const xf_node_type *type;
+    uint32_t place, port_count; /* in the heap */
+    peer *peers;
+} node;
+
+typedef struct item {
+    uint64_t due;
+    uint32_t node;
+} item;
+
+struct xf_fabric {
+    xf_mutex lock;
+    xf_foreign foreign;
+    uint64_t now, traversals, polls, instants;
+    volatile int interrupted;
+    int entered;
+    uint32_t count, room;
+    node *nodes;
+    item *heap;
+    xf_list sent; /* by the foreign node that is being polled */
+    xf_pool *pools[POOLS];
+    uint32_t pool_count;
+};
+
+/* ---- the queue ---- */
+
+static int before(item a, item b) { return a.due != b.due ? a.due < b.due : a.node < b.node; }
+
+static void put(xf_fabric *f, uint32_t at, item it) {
+    f->heap[at] = it;
+    f->nodes[it.node].place = at;
+}
+
+static void set_due(xf_fabric *f, uint32_t number, uint64_t due) {
+    uint32_t at = f->nodes[number].place;
+    item it = {due, number};
+    if (f->heap[at].due == due) return;
+    if (due < f->heap[at].due) {
+        while (at) {
+            uint32_t parent = (at - 1) / 4;
+            if (!before(it, f->heap[parent])) break;
+            put(f, at, f->heap[parent]);
+            at = parent;
+        }
+    } else {
+        for (;;) {
+            uint32_t child = 4 * at + 1, end = child + 4 < f->count ? child + 4 : f->count, least = child;
+            if (child >= f->count) break;
+            while (++child < end)
+                if (before(f->heap[child], f->heap[least])) least = child;
+            if (!before(f->heap[least], it)) break;
+            put(f, at, f->heap[least]);
+            at = least;
+        }
+    }
+    put(f, at, it);
+}
+
+static void reschedule(xf_fabric *f, uint32_t number) {
+    node *n = &f->nodes[number];
+    uint64_t due = XF_NEVER;
+    switch (n->kind) {
+    case ENGINE: due = engine_deadline(n->self); break;
+    case NATIVE: due = n->type->deadline(n->self); break;
+    case FOREIGN: due = f->foreign.deadline(number); break;
+    case GONE: break;
+    }
+    set_due(f, number, due < f->now ? f->now : due);
+}
+
+/* ---- an instant ---- */
+
+static void deliver(xf_fabric *f, uint32_t number, uint32_t port, xf_packet *p) {
+    node *n = &f->nodes[number];
+    f->traversals++;
+    switch (n->kind) {
+    case ENGINE: engine_rx(n->self, port, p, f->now); break;
+    case NATIVE: n->type->rx(n->self, port, p, f->now); break;
+    case FOREIGN:
+        f->entered = 1;
+        f->foreign.rx(number, port, p->data, p->length, f->now);
+        packet_free(p);
+        break;
+    case GONE: packet_free(p); return;
+    }
+    reschedule(f, number);
+}
+
+static void poll(xf_fabric *f, uint32_t number) {
+    node *n = &f->nodes[number];
+    xf_list out = {NULL, NULL};
+    xf_packet *p;
+    f->polls++;
+    switch (n->kind) {
+    case ENGINE: engine_poll(n->self, f->now, &out); break;
+    case NATIVE: n->type->poll(n->self, f->now, &out); break;
+    case FOREIGN:
+        f->entered = 1;
+        f->foreign.poll(number, f->now);
+        out = f->sent;
+        f->sent.head = f->sent.tail = NULL;
+        break;
+    case GONE: return;
+    }
+    while ((p = list_pop(&out))) {
+        n = &f->nodes[number];
+        if (p->port < n->port_count && n->peers[p->port].node != UINT32_MAX)
+            deliver(f, n->peers[p->port].node, n->peers[p->port].port, p);
+        else
+            packet_free(p);
+    }
+    reschedule(f, number);
+}
+
+int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
+    int result = XF_IDLE, breath = BREATH;
+    pthread_mutex_lock(&f->lock);
+    f->interrupted = 0;
+    for (;;) {
+        if (!f->count || f->heap[0].due == XF_NEVER) break;
+        if (f->heap[0].due > until) {
+            result = XF_REACHED;
+            break;
+        }
+        f->now = f->heap[0].due;
+        f->entered = 0;
+        while (f->heap[0].due <= f->now) poll(f, f->heap[0].node);
+        f->instants++;
+        if (f->interrupted) {
+            result = XF_INTERRUPTED;
+            break;
+        }
+        if (ask == XF_ASK_ALWAYS || (ask == XF_ASK_ENTERED && f->entered)) {
+            result = XF_ASKED;
+            break;
+        }
+        if (!--breath) {
+            pthread_mutex_unlock(&f->lock);
+            breath = BREATH;
+            pthread_mutex_lock(&f->lock);
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    return result;
+}
+
+void xf_fabric_interrupt(xf_fabric *f) { f->interrupted = 1; }
+
+void xf_fabric_entered(xf_fabric *f) { f->entered = 1; }
+
+void xf_fabric_send(xf_fabric *f, uint32_t port, const uint8_t *frame, uint32_t length) {
+    xf_packet *p = length <= XF_MAX_FRAME ? packet_new(xf_fabric_pool(f), length) : NULL;
+    if (!p) return;
+    memcpy(p->data, frame, length);
+    p->port = port;
+    list_push(&f->sent, p);
+}
+
+void xf_fabric_touch(xf_fabric *f, uint32_t number) {
+    pthread_mutex_lock(&f->lock);
+    if (number < f->count) reschedule(f, number);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void xf_fabric_touch_all(xf_fabric *f) {
+    uint32_t i;
+    pthread_mutex_lock(&f->lock);
+    for (i = 0; i < f->count; i++) reschedule(f, i);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void xf_fabric_advance(xf_fabric *f, uint64_t now) {
+    if (now > f->now) f->now = now;
+}
+
+/* ---- building ---- */
+
+xf_fabric *xf_fabric_new(const xf_foreign *foreign) {
+    xf_fabric *f = calloc(1, sizeof *f);
+    uint64_t attributes[4] = {0};
+    if (!f) return NULL;
+    f->foreign = *foreign;
+    pthread_mutexattr_init(attributes);
+    pthread_mutexattr_settype(attributes, RECURSIVE);
+    pthread_mutex_init(&f->lock, attributes);
+    pthread_mutexattr_destroy(attributes);
+    if (!fabric_pool_for(f, DEFAULT_HEADER_BYTES)) {
+        free(f);
+        return NULL;
+    }
+    return f;
+}
+
+xf_pool *fabric_pool_for(xf_fabric *f, uint32_t header_bytes) {
+    uint32_t i;
+    for (i = 0; i < f->pool_count; i++)
+        if (pool_headroom(f->pools[i]) >= header_bytes) return f->pools[i];
+    if (f->pool_count == POOLS) return NULL;
+    f->pools[f->pool_count] = pool_new(header_bytes);
+    return f->pools[f->pool_count] ? f->pools[f->pool_count++] : NULL;
+}
+
+xf_pool *xf_fabric_pool(xf_fabric *f) { return f->pools[0]; }
+
+static int add(xf_fabric *f, enum kind kind, const xf_node_type *type, void *self) {
+    uint32_t number = f->count;
+    if (f->count == f->room) {
+        uint32_t room = f->room ? 2 * f->room : 64;
+        node *nodes = realloc(f->nodes, room * sizeof *nodes);
+        item *heap;
+        if (!nodes) return XF_ENOMEM;
+        f->nodes = nodes;
+        heap = realloc(f->heap, room * sizeof *heap);
+        if (!heap) return XF_ENOMEM;
+        f->heap = heap;
+        f->room = room;
+    }
+    memset(&f->nodes[number], 0, sizeof f->nodes[number]);
+    f->nodes[number].kind = kind;
+    f->nodes[number].type = type;
+    f->nodes[number].self = self;
+    f->count++;
+    f->heap[number].due = XF_NEVER; /* last of all: of equals the highest number */
+    f->heap[number].node = number;
+    f->nodes[number].place = number;
+    return (int)number;
+}
+
+int xf_fabric_add_engine(xf_fabric *f, xf_engine *e) {
+    xf_pool *pool = NULL;
+    int number;
+    pthread_mutex_lock(&f->lock);
+    engine_lock(e);
+    if (e->fabric) number = XF_EEXIST;
+    else if (!(pool = fabric_pool_for(f, e->program ? e->program->header_bytes : 0))) number = XF_EFULL;
+    else number = add(f, ENGINE, NULL, e);
+    if (number >= 0) {
+        pool_retire(e->pool);
+        e->pool = pool;
+        e->fabric = f;
+        e->node = (uint32_t)number;
+    }
+    engine_unlock(e);
+    if (number >= 0) e->lock = &f->lock;
+    pthread_mutex_unlock(&f->lock);
+    return number;
+}
+
+int xf_fabric_add_node(xf_fabric *f, const xf_node_type *type, void *self) {
+    int number;
+    pthread_mutex_lock(&f->lock);
+    number = add(f, NATIVE, type, self);
+    pthread_mutex_unlock(&f->lock);
+    return number;
+}
+
+int xf_fabric_add_foreign(xf_fabric *f) {
+    int number;
+    pthread_mutex_lock(&f->lock);
+    number = add(f, FOREIGN, NULL, NULL);
+    pthread_mutex_unlock(&f->lock);
+    return number;
+}
+
+static int connect_end(xf_fabric *f, uint32_t from, uint32_t port, uint32_t to, uint32_t to_port) {
+    node *n = &f->nodes[from];
+    if (port >= n->port_count) {
+        peer *peers = realloc(n->peers, (port + 1) * sizeof *peers);
+        if (!peers) return XF_ENOMEM;
+        n->peers = peers;
+        while (n->port_count <= port) n->peers[n->port_count++].node = UINT32_MAX;
+    }
+    n->peers[port].node = to;
+    n->peers[port].port = to_port;
+    return 0;
+}
+
+int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uint32_t b_port) {
+    int rc;
+    if (a >= f->count || b >= f->count || a_port >= XF_MAX_PORTS || b_port >= XF_MAX_PORTS) return XF_EINVAL;
+    pthread_mutex_lock(&f->lock);
+    rc = connect_end(f, a, a_port, b, b_port);
+    if (!rc) rc = connect_end(f, b, b_port, a, a_port);
+    pthread_mutex_unlock(&f->lock);
+    return rc;
+}
+
+void xf_fabric_read(xf_fabric *f, xf_fabric_stats *out) {
+    uint32_t i;
+    out->now = f->now;
+    out->traversals = f->traversals;
+    out->polls = f->polls;
+    out->instants = f->instants;
+    out->frame_bytes = 0;
+    for (i = 0; i < f->pool_count; i++) out->frame_bytes += pool_bytes(f->pools[i]);
+}
+
+/* ---- the end ---- */
+
+void fabric_leave(xf_engine *e) {
+    xf_fabric *f = e->fabric;
+    pthread_mutex_lock(&f->lock);
+    f->nodes[e->node].kind = GONE;
+    f->nodes[e->node].self = NULL;
+    e->fabric = NULL;
+    e->pool = e->program ? pool_new(e->program->header_bytes) : NULL;
+    e->lock = &e->mutex;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void xf_fabric_free(xf_fabric *f) {
+    uint32_t i;
+    if (!f) return;
+    for (i = 0; i < f->count; i++) {
+        if (f->nodes[i].kind == ENGINE) fabric_leave(f->nodes[i].self);
+        free(f->nodes[i].peers);
+    }
+    for (i = 0; i < f->pool_count; i++) pool_retire(f->pools[i]);
+    free(f->nodes);
+    free(f->heap);
+    free(f);
+}
