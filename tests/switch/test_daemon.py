@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4r
 from p4programs import compiled
-from p4runtime_harness import Client, config_of, exact
+from p4runtime_harness import Client, config_of, exact, lpm
+from veths import veth_pairs
 
-from switch.device import DeviceSpec, PortSpec
+from switch.device import DeviceSpec, PortSpec, QueueSpec
 from switch.device_file import write_devices
 from switch.native.options import OptionsError, parse_options
 
@@ -324,3 +325,154 @@ def _memory_kib(process):
 
 def _threads(process):
     return len(list(Path(f"/proc/{process.child.pid}/task").iterdir()))
+
+
+# ---- with interfaces ----
+MAC = 0x0A0000000001
+
+
+@pytest.fixture(scope="module")
+def made_pairs():
+    with veth_pairs("daemon", 3) as pairs:
+        yield pairs
+
+
+@pytest.fixture
+def pairs(made_pairs):
+    made_pairs.listen()
+    return made_pairs
+
+
+def frame(size):
+    return MAC.to_bytes(6, "big") + bytes.fromhex("020000000009") + b"\x90\x00" + bytes(size - 14)
+
+
+def attached(pairs, rate=0, **changes):
+    """Switch s1 on the pairs; port 2 has a rate."""
+    ports = tuple(PortSpec(n, pairs.switch(n), rate if n == 2 else 0) for n in (1, 2, 3))
+    return device("s1", 3, ports=ports, **changes)
+
+
+def records_of(path, kind):
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [record for record in found if record["kind"] == kind]
+
+
+@pytest.mark.root
+def test_frames_are_forwarded_and_queues_ports_and_drops_recorded(start, devices_file, pairs, tmp_path):
+    records = tmp_path / "switch.jsonl"
+    spec = attached(pairs, rate=200_000, queue=QueueSpec(limit_bytes=20_000, limit_packets=1000))
+    process = start(
+        *("--devices", devices_file(spec), "--stdin-lifeline", "--records", records, "--sample-ms", 20)
+    )
+    client = connect(process.ready()["s1"])
+    client.insert(
+        table_entry=client.entry("forwarding", [exact(1, MAC)], client.action("forward_counted", 2))
+    )
+    for _ in range(60):
+        pairs.host(1).send(frame(1000))
+    # 20,000 bytes are queued, behind one on the wire unless all came in one batch; the others find the queue full.
+    passed = len(pairs.receive_all(2, 60, timeout=2))
+    assert 20 <= passed <= 25
+    assert process.end() == 0
+    client.close()
+    queues = [(r["port"], r["class"]) for r in records_of(records, "queue")]
+    assert set(queues) == {(2, 0)}
+    depth = [r["bytes"] for r in records_of(records, "queue")]
+    assert 18_000 <= max(depth) <= 20_000
+    assert depth[-1] == 0, "the last sample says that it has become empty"
+    falling = depth[depth.index(max(depth)) :]
+    assert falling == sorted(falling, reverse=True)
+    last = {r["port"]: r for r in records_of(records, "port")}
+    assert (last[1]["rx_packets"], last[1]["rx_bytes"]) == (60, 60_000)
+    assert (last[2]["tx_packets"], last[2]["tx_bytes"]) == (passed, passed * 1000)
+    drop = records_of(records, "drop")[-1]
+    assert (drop["port"], drop["class"], drop["reason"]) == (2, 0, "queue_bytes")
+    assert (drop["packets"], drop["bytes"]) == (60 - passed, (60 - passed) * 1000)
+
+
+@pytest.mark.root
+def test_rate_and_state_of_a_port_change_while_it_runs(start, devices_file, pairs):
+    process = start("--devices", devices_file(attached(pairs)), "--stdin-lifeline")
+    client = connect(process.ready()["s1"])
+    client.insert(
+        table_entry=client.entry("forwarding", [exact(1, MAC)], client.action("forward_counted", 2))
+    )
+    pairs.host(1).send(frame(100))
+    assert pairs.receive(2) == frame(100)
+    assert process.command("rate s1 2 1000000")["ok"]
+    begin = time.monotonic()
+    for _ in range(10):
+        pairs.host(1).send(frame(1226))  # 1250 bytes on the wire: 10 ms each
+    assert len(pairs.receive_all(2, 10)) == 10
+    assert 0.1 <= time.monotonic() - begin < 1
+    assert process.command("rate s1 2 0")["ok"]
+    assert process.command("down s1 2")["ok"]
+    pairs.host(1).send(frame(100))
+    assert pairs.receive(2, 0.2) is None
+    assert process.command("up s1 2")["ok"]
+    pairs.host(1).send(frame(101))
+    assert pairs.receive(2) == frame(101)
+    client.close()
+
+
+@pytest.mark.root
+def test_a_group_leaves_a_member_whose_cable_is_pulled(start, devices_file, pairs):
+    process = start("--devices", devices_file(attached(pairs)), "--stdin-lifeline")
+    client = connect(process.ready()["s1"])
+    next_hops = client.id("next_hops")
+    group = p4r.ActionProfileGroup(action_profile_id=next_hops, group_id=1)
+    for port in (2, 3):
+        member = p4r.ActionProfileMember(
+            action_profile_id=next_hops, member_id=port, action=client.action("mark", port, port)
+        )
+        client.insert(action_profile_member=member)
+        group.members.add(member_id=port, weight=1, watch_port=bytes([port]))
+    client.insert(action_profile_group=group)
+    route = p4r.TableAction(action_profile_group_id=1)
+    client.insert(table_entry=client.entry("routes", [lpm(1, 10 << 24, 8)], route))
+
+    def flows():
+        """By which ports 64 flows leave."""
+        pairs.listen()
+        for number in range(64):
+            fields = bytes([10, 0, 0, 1, 0, number, 0, 0])
+            pairs.host(1).send(bytes(12) + b"\x10\x00" + fields + bytes(40))
+        left = {2: 0, 3: 0}
+        deadline = time.monotonic() + 5
+        while sum(left.values()) < 64 and time.monotonic() < deadline:
+            for port in left:
+                left[port] += len(pairs.receive_all(port, 64, timeout=0.05))
+        return left
+
+    both = flows()
+    assert both[2] and both[3]
+    assert sum(both.values()) == 64
+    pairs.link("h3", "down")  # the far end: the switch's end loses its carrier
+    _until(lambda: flows() == {2: 64, 3: 0})
+    pairs.link("h3", "up")
+    _until(lambda: flows() == both)
+    client.close()
+
+
+@pytest.mark.root
+def test_a_switch_restarts_on_its_interfaces_under_traffic(start, devices_file, pairs):
+    process = start("--devices", devices_file(attached(pairs)), "--stdin-lifeline")
+    address = process.ready()["s1"]
+    for _ in range(3):
+        pairs.host(1).send(frame(64))
+        assert process.command("restart s1")["ok"]
+    client = connect(address)
+    client.insert(
+        table_entry=client.entry("forwarding", [exact(1, MAC)], client.action("forward_counted", 2))
+    )
+    pairs.listen()
+    pairs.host(1).send(frame(70))
+    assert pairs.receive(2) == frame(70)
+    client.close()
+
+
+def _until(true, timeout=20.0):
+    deadline = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
