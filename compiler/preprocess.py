@@ -37,7 +37,10 @@ class _P4Preprocessor(Preprocessor):
         self.depth = 0
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        self.diagnostics.append(Diagnostic(file, line, 1, msg))
+        text = msg.strip()
+        if text.startswith("Unterminated"):
+            text = f"{text.removeprefix('Unterminated').strip()} has no #endif"
+        self.diagnostics.append(Diagnostic(file, line, 1, text))
 
     def on_comment(self, tok: Any) -> bool:
         return True  # kept, so that columns stay true; the lexer skips them

@@ -79,5 +79,5 @@ def did_you_mean(name: str, candidates: Iterator[str] | list[str] | tuple[str, .
     """`; did you mean 'x'?` when a candidate is close to `name`, else nothing."""
     options = list(dict.fromkeys(candidates))[:5000]
     lowered = {o.lower(): o for o in reversed(options)}
-    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.7)
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.65)
     return f"; did you mean '{lowered[close[0]]}'?" if close else ""

@@ -14,6 +14,10 @@ class Symbol(str):
 Value = Union["Message", Symbol, str, bytes, int, bool]
 
 
+_LATE = {"structured_annotations": 1, "platform_properties": 2}
+"""Fields whose numbers are above those of all others in their messages; protobuf writes in the order of numbers."""
+
+
 class Message:
     """A protobuf message being built; fields are written in the order in which they are added."""
 
@@ -39,7 +43,7 @@ class Message:
         """Text format, as protobuf's printer lays it out."""
         pad = "  " * indent
         lines = []
-        for name, value in self.fields:
+        for name, value in sorted(self.fields, key=lambda field: _LATE.get(field[0], 0)):
             if isinstance(value, Message):
                 inner = value.write(indent + 1)
                 lines.append(f"{pad}{name} {{\n{inner}{pad}}}\n")

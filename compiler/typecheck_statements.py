@@ -193,6 +193,7 @@ class StatementChecker(CallChecker):
         seen: dict[object, tree.Node] = {}
         for i, case in enumerate(s.cases):
             if isinstance(case.label, tree.DefaultExpr):
+                case.label.type = on
                 if i != len(s.cases) - 1:
                     self.error(case.pos, "default must be the last label of a switch")
                 key: object = "default"

@@ -14,6 +14,11 @@ MAX_WIDTH = 1 << 16
 """Widest `bit<N>` accepted; a packet has no field wider than that."""
 MAX_STACK = 1 << 16
 
+TYPE_WORDS = (
+    "control parser header struct header_union enum package extern typedef action table bool string".split()
+)
+"""Keywords that a misspelt type may have been meant to be."""
+
 TYPE_DECLS = (
     tree.RecordDecl,
     tree.EnumDecl,
@@ -106,6 +111,7 @@ class TypeResolver(CheckerBase):
         found = scope.lookup(name)
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], TYPE_DECLS)]
+            names += TYPE_WORDS
             self.error(pos, f"the type '{name}' is not declared{did_you_mean(name, names)}")
             return None
         if not isinstance(found[0], TYPE_DECLS):
