@@ -11,9 +11,9 @@ earliest deadline, and standard input. Events go to standard output, one JSON ob
     {"event": "final", "t": ns, "hosts": [summary, …]} the end, after standard input was closed
     {"event": "error", "message": …}                   one sentence; the exit code is 1
 
-Commands come on standard input: `start <time.monotonic_ns>` and `stop`. The process ends when standard input closes,
-so it never outlives who started it. `t` of events is wall ns since the start, records count from the run's epoch
-(`epoch_ns`), and the times in summaries are `time.monotonic_ns` as they were.
+Commands come on standard input (`COMMANDS`); one that names a host of another worker is passed over. The process
+ends when standard input closes, so it never outlives who started it. `t` of events is wall ns since the start, records
+count from the run's epoch (`epoch_ns`), and the times in summaries are `time.monotonic_ns` as they were.
 """
 
 from __future__ import annotations
@@ -39,9 +39,17 @@ from traffic.wire.headers import ROCE_PORT
 from traffic.wire.telemetry import INT_UDP_PORT
 from traffic.worker import WorkerConfig, WorkerHost
 
+COMMANDS = (
+    "start MONOTONIC_NS | stop | pause HOST | resume HOST | rate HOST FABRIC_BPS | "
+    "storm HOST CLASS QUANTA FABRIC_NS"
+)
+HOST_COMMANDS = {"pause": 0, "resume": 0, "rate": 1, "storm": 3}
+"""Number of numbers after the host's name."""
 FRAMES_PER_WAKE = 64
 """Frames read from one socket before the others get their turn."""
 MAX_FRAME = 65536
+CATCH_UP_NS = 10_000_000
+"""How much of a stall of this process the NICs make good; the rest is lost time, not a burst."""
 TIME_FIELDS = ("until", "post", "start", "end")
 GONE = (errno.ENETDOWN, errno.ENXIO, errno.ENODEV)
 
@@ -111,6 +119,7 @@ class Host:
     def receive(self, now: int) -> None:
         """Take what has arrived, up to a fair share."""
         rx, receive = self.endpoint.rx, self.socket.recv
+        self.endpoint.nic.catch_up(now, CATCH_UP_NS)
         for _ in range(FRAMES_PER_WAKE):
             try:
                 frame = receive(MAX_FRAME)
@@ -125,6 +134,7 @@ class Host:
     def transmit(self, now: int) -> None:
         """Send what is due."""
         send = self.socket.send
+        self.endpoint.nic.catch_up(now, CATCH_UP_NS)
         for _, frame in self.endpoint.poll(now):
             try:
                 send(frame)
@@ -274,10 +284,33 @@ class Worker:
             self._start(int(words[1]), now)
         elif words == ["stop"]:
             self._stop(now)
-        elif words:
-            raise TrafficError(
-                f"unknown command {' '.join(words)!r}; there is `start <monotonic ns>` and `stop`."
-            )
+        elif words and not self._host_command(words, now):
+            raise TrafficError(f"unknown command {' '.join(words)!r}; commands are {COMMANDS}.")
+
+    def _host_command(self, words: list[str], now: int) -> bool:
+        """Carry out a command that names a host; False when it is none."""
+        numbers = words[2:]
+        if (
+            len(words) < 2
+            or HOST_COMMANDS.get(words[0]) != len(numbers)
+            or not all(n.isdigit() for n in numbers)
+        ):
+            return False
+        for host in self._hosts:
+            if host.endpoint.name != words[1]:
+                continue
+            values = [int(n) for n in numbers]
+            if words[0] == "pause":
+                host.endpoint.pause()
+            elif words[0] == "resume":
+                host.endpoint.resume(now)
+            elif words[0] == "rate":
+                host.endpoint.set_rate(values[0], now)
+            else:
+                traffic_class, quanta, duration = values
+                host.endpoint.storm(traffic_class, quanta, duration, now)
+            host.due = host.endpoint.next_deadline()
+        return True
 
     def _start(self, epoch: int, now: int) -> None:
         self._started = True

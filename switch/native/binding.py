@@ -220,6 +220,13 @@ class Engine(EngineTables, EngineState):
         """A port that is down drops what it receives or would send, counted as `port_down`."""
         check(self._lib.xf_port_up(self._e, uint(number, 9, "port number"), int(up)), f"port {number}")
 
+    def set_catch_up(self, limit_ns: int) -> None:
+        """When called late, make good at most this much lost time (ns); 0, the default, all of it.
+
+        For drivers on the wall clock: a stall of theirs is then lost time instead of a burst.
+        """
+        self._lib.xf_catch_up(self._e, uint(limit_ns, 63, "catch-up limit"))
+
     def set_port_loss(
         self, number: int, probability: float, every: int = 0, *, seed: int = 0, received: bool = False
     ) -> None:

@@ -440,6 +440,7 @@ static void loop_back(xf_engine *e, xf_port *port) {
 
 /* Runs every event due by `until`; those at `until` itself only if `inclusive`. */
 static void run(xf_engine *e, xf_ps until, int inclusive) {
+    if (e->catch_up && until > e->now + e->catch_up) e->now = until - e->catch_up;
     for (;;) {
         xf_ps at = events_first(&e->events);
         uint32_t id;
@@ -550,6 +551,12 @@ static uint32_t hand_out(xf_engine *e, xf_list *from, xf_list *held, xf_frame *o
         n++;
     }
     return n;
+}
+
+void xf_catch_up(xf_engine *e, uint64_t limit) {
+    engine_lock(e);
+    e->catch_up = limit > XF_NEVER / PS_PER_NS / 2 ? 0 : limit * PS_PER_NS;
+    engine_unlock(e);
 }
 
 int xf_poll(xf_engine *e, uint64_t now, xf_frame *out, uint32_t room) {

@@ -204,6 +204,7 @@ struct xf_engine {
     uint64_t base;  /* ns of the driver's clock at ps 0 */
     uint8_t based;  /* `base` is set */
     xf_ps now;
+    xf_ps catch_up; /* see xf_catch_up; 0 = no limit */
     uint64_t random;
 
     const xf_program *program;

@@ -105,6 +105,9 @@ static uint8_t *restore_tag(struct msghdr *message, uint8_t *frame, unsigned *le
     return frame;
 }
 
+/* What the engines make good of a stall of this thread; headroom is planned for twice as much (docs/architecture.md). */
+#define CATCH_UP_NS 10000000ull
+
 static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
     for (int i = 0; i < BATCH; i++) {
         loop->messages[i].msg_hdr.msg_controllen = sizeof loop->control[i];
@@ -372,6 +375,7 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
             if (number == loop->device_count)
                 loop->device_count++;
             device->engine = engine;
+            xf_catch_up(engine, CATCH_UP_NS);
             device->dirty = 1;
             device->notified = 0;
             device->deadline = XF_NEVER;

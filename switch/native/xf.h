@@ -83,6 +83,9 @@ int xf_rx_burst(xf_engine *e, const xf_frame *frames, uint32_t count, uint64_t n
 /* Writes up to `room` frames that have reached the far end by `now`, in time order; returns how many. The bytes stay
  * valid until the next xf_poll on this engine. Call again while it returns `room`. */
 int xf_poll(xf_engine *e, uint64_t now, xf_frame *out, uint32_t room);
+/* How far (ns) the engine catches up when it is called late: transmissions due longer ago than this start late instead,
+ * so that a stall of the driver does not come out as a burst that no link could carry. 0 (the default) = all of it. */
+void xf_catch_up(xf_engine *e, uint64_t limit);
 /* When to poll next (ns), XF_NEVER when nothing is pending. */
 uint64_t xf_deadline(xf_engine *e);
 /* XF_PENDING_* bits; takes no lock, may lag by one call. */

@@ -537,3 +537,15 @@ def test_port_counters_count_frames_in_and_out(two_ports: Engine) -> None:
     into, out = two_ports.port_stats(1), two_ports.port_stats(2)
     assert (into.rx_packets, into.rx_bytes, into.tx_packets) == (3, 600, 0)
     assert (out.tx_packets, out.tx_bytes, out.rate_bps, out.delay_ns) == (3, 600, 10 * GBPS, 500)
+
+
+def test_a_stalled_driver_catches_up_no_more_than_its_limit(two_ports: Engine) -> None:
+    # Ten frames of 819.2 ns; the driver looks 100 us late and may make good 2 us: what started within the last 2 us
+    # has left, at line rate, and the rest follows from there.
+    two_ports.set_catch_up(2_000)
+    for _ in range(10):
+        two_ports.rx(1, frame(2, length=1000), 0)
+    late = two_ports.poll_timed(100_000)
+    assert [t for t, _, _ in late] == [math.ceil(98_000 + n * 819.2) + 500 for n in (1,)]
+    rest = drain(two_ports)
+    assert [t for t, _, _ in rest] == [math.ceil(98_000 + n * 819.2) + 500 for n in range(2, 11)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -309,3 +310,14 @@ def test_the_deadline_is_never_before_something_can_come_out() -> None:
         polls += 1
         pair.a.poll(due)
     assert polls <= 10 + 2  # one a frame, the post and the first start
+
+
+def test_a_stalled_driver_catches_up_no_more_than_its_limit() -> None:
+    pair = NicPair(pair_plan(rate_bps=10 * GBPS, delay_ns=0))
+    pair.a.post(QPN, 1, 100 * 1024, 0)
+    pair.a.catch_up(1_000_000, 2_000)
+    late = pair.a.poll(1_000_000)
+    # The first frame starts 2 us before now and takes 897.6 ns, the second fits too, the third does not.
+    assert len(late) == math.floor((2_000 - wire_time_ps(FIRST_FRAME, 10 * GBPS) / 1000)
+                                   / (wire_time_ps(MIDDLE_FRAME, 10 * GBPS) / 1000)) + 1  # fmt: skip
+    assert pair.a.next_deadline() > 1_000_000

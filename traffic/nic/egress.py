@@ -73,6 +73,11 @@ class Egress:
             time = self._wire_ps[frame_bytes] = wire_time_ps(frame_bytes, self.rate_bps)
         return time
 
+    def set_rate(self, rate_bps: int) -> None:
+        """Every frame that starts from now on takes the link for its bits at this rate."""
+        self.rate_bps = rate_bps
+        self._wire_ps.clear()
+
     def send(self, traffic_class: int, frame: Control) -> None:
         """Queue a control frame."""
         self._control[traffic_class].append(frame)
@@ -89,6 +94,11 @@ class Egress:
         else:
             self._sequence += 1
             heappush(self._paced, (flow.next_ps, self._sequence, flow))
+
+    def skip(self, until_ps: int) -> None:
+        """Nothing starts before this time any more; what was due starts then."""
+        if until_ps > self.clock_ps:
+            self.clock_ps = until_ps
 
     def drop_flows(self) -> None:
         """Forget every flow: nothing but control frames leaves until it is woken again."""

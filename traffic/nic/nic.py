@@ -176,6 +176,13 @@ class Nic:
             if not self._buffer.push(traffic_class, frame, now):
                 self._drop("receive_buffer", frame, traffic_class)
 
+    def catch_up(self, now: int, limit: int) -> None:
+        """Before a late `rx` or `poll`: make good at most the last `limit` ns; what was due before starts late.
+
+        For drivers on the wall clock, whose process may be kept from running (docs/architecture.md).
+        """
+        self.egress.skip((now - limit) * 1000)
+
     def poll(self, now: int) -> Sequence[tuple[int, bytes]]:
         """Frames whose last bit has reached the far end by `now`, in time order."""
         self._advance(now)
@@ -243,6 +250,25 @@ class Nic:
         for pair in self.queue_pairs.values():
             pair.requester.stopped = True
         self.egress.drop_flows()
+
+    def set_rate(self, rate_bps: int, now: int) -> None:
+        """The next frames leave at `rate_bps` (of the driving clock); a pause quantum stays what it was."""
+        self._advance(now)
+        self.egress.set_rate(rate_bps)
+
+    def storm(self, traffic_class: int, quanta: int, until: int, now: int) -> None:
+        """A NIC gone wrong: XOFF of a class from `now` to `until`, each repeated before half of its pause is over.
+
+        The last one's pause runs out by itself.
+        """
+        repeat = max(1, quanta * PFC_QUANTUM_BITS * 10**9 // self.rate_bps // 2)
+
+        def pause(at: int) -> None:
+            self._send_pause(traffic_class, quanta, at)
+            if at + repeat < until:
+                self.at(at + repeat, pause)
+
+        self.at(now, pause)
 
     def paused_ns(self, now: int) -> list[int]:
         """Time that each class has been paused so far."""

@@ -19,7 +19,7 @@ from topologies.mininet_build import FabricNet
 from topologies.plan import SwitchPlan
 from topologies.runstate import MARKER, RunState
 from traffic.worker import HostAttachment, write_workers
-from xoff.actions import Action
+from xoff.actions import HOST_ACTIONS, Action, link_ends, rate_of, storm_of
 from xoff.clocks.capture import Captures
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
@@ -240,21 +240,37 @@ class MininetRun:
     async def _act(self, begin: int, workers: list[Worker], control: Control, switches: Switches,
                    records: RecordWriter) -> None:  # fmt: skip
         schedule: list[tuple[int, Action | None]] = [
-            (action.at_ns, action) for action in self.context.actions
+            (round(action.at_ns * self.context.experiment.scale), action) for action in self.context.actions
         ]
         if self.context.experiment.stop_after:
             schedule.append((self.context.experiment.clock_time("stop_after"), None))
         for at, action in sorted(schedule, key=lambda item: item[0]):
             await asyncio.sleep(max(0.0, (begin + at - time.monotonic_ns()) / 1e9))
-            if action is None or action.kind == "stop_senders":
+            command = "stop" if action is None else self._host_command(action)
+            if command:
                 for worker in workers:
-                    await worker.send("stop")
+                    await worker.send(command)
+            if action is None:
                 records("note", self.now(), text="the senders were stopped")
-            elif not await switches.act(action, self.context.plan):
+            elif action.kind not in HOST_ACTIONS and not await switches.act(action, self.context.plan):
                 await control.act(action)
             if action is not None:
                 self.display.say(f"{format_time(action.at_ns)}: {action}")
                 records("note", self.now(), text=str(action))
+
+    def _host_command(self, action: Action) -> str:
+        """What the host workers are told (each knows its own hosts); empty when it does not concern hosts."""
+        if action.kind == "stop_senders":
+            return "stop"
+        if action.kind in ("pause_host", "resume_host"):
+            return f"{action.kind.partition('_')[0]} {action.arguments['host']}"
+        if action.kind == "pfc_storm":
+            storm = storm_of(action)
+            return f"storm {storm.host} {storm.traffic_class} {storm.quanta} {storm.duration_ns}"
+        if action.kind == "set_rate":
+            host = link_ends(self.context.plan, action)[1]
+            return "" if host.is_switch else f"rate {host.node} {rate_of(action)}"
+        return ""
 
     def _conclude(self, begin: int, summaries: list[Event] | None, records: RecordWriter) -> None:
         """Write the collective's record and whether it finished."""
