@@ -1,7 +1,7 @@
-"""A small interpreter of BMv2 JSON, written from behavioral-model's docs/JSON_format.md: parser, one pass of the pipelines, deparser.
+"""A small interpreter of BMv2 JSON, written from behavioral-model's docs/JSON_format.md.
 
-It knows constant entries and default actions, and no externs but registers. It is the yardstick for what the compiler's
-output means when no switch is at hand.
+One packet, one pass: parser, pipelines, deparser. It knows constant entries and default actions, and no externs but
+registers. It is the yardstick for what the compiler's output means when no switch is at hand.
 """
 
 from __future__ import annotations

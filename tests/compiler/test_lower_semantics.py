@@ -209,7 +209,8 @@ def test_sub_controls_get_arguments_and_keep_instances_apart() -> None:
 def test_exit_in_a_function_of_nested_calls_copies_out_and_ends_ingress_only() -> None:
     declarations = """control Sub(inout bit<8> x) {
         action leave() { x = x + 1; exit; }
-        table t { key = { x: exact; } actions = { leave; NoAction; } const entries = { 5: leave(); } default_action = NoAction(); }
+        table t { key = { x: exact; } actions = { leave; NoAction; } const entries = { 5: leave(); }
+                  default_action = NoAction(); }
         apply { x = x + 1; t.apply(); x = x + 100; } }"""
     parts = {"declarations": declarations, "locals": "Sub() sub;", "egress": "hdr.h.d = 9;"}
     body = "bit<8> y = hdr.h.a; sub.apply(y); hdr.h.b = y; hdr.h.c = 1;"
@@ -295,8 +296,10 @@ def test_a_table_can_be_applied_in_two_places() -> None:
 
 
 def test_keys_can_be_expressions() -> None:
-    locals = """table t { key = { hdr.h.a + hdr.h.b: exact @name("sum"); hdr.word.isValid(): exact; hdr.h.w[11:4]: exact @name("mid"); }
-                actions = { hit; NoAction; } const entries = { (5, false, 0xAB): hit(); } default_action = NoAction(); }"""
+    locals = """table t { key = { hdr.h.a + hdr.h.b: exact @name("sum"); hdr.word.isValid(): exact;
+                                  hdr.h.w[11:4]: exact @name("mid"); }
+                actions = { hit; NoAction; } const entries = { (5, false, 0xAB): hit(); }
+                default_action = NoAction(); }"""
     locals = "action hit() { hdr.h.c = 1; }" + locals
     assert [
         after("t.apply();", {"locals": locals}, a=2, b=b, w=w)["c"]

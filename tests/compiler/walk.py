@@ -30,7 +30,7 @@ control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) 
     apply {{ {body} }}
 }}
 control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {{ apply {{ {egress} }} }}
-control C(inout headers_t hdr, inout meta_t meta) {{ apply {{ }} }}
+control C(inout headers_t hdr, inout meta_t meta) {{ apply {{ {compute} }} }}
 control D(packet_out p, in headers_t hdr) {{ apply {{ p.emit(hdr); }} }}
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
@@ -61,6 +61,7 @@ def program(
     states: str = "",
     fields: str = "",
     egress: str = "",
+    compute: str = "",
     parser_locals: str = "",
 ) -> dict[str, Any]:
     """BMv2 JSON of PROGRAM with the given parts."""
@@ -73,6 +74,7 @@ def program(
             states=states,
             fields=fields,
             egress=egress,
+            compute=compute,
             parser_locals=parser_locals,
         )
     )
