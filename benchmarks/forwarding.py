@@ -1,6 +1,6 @@
 """Packets per second through one native switch, beside a plain C forwarder (and BMv2) on the same two veths.
 
-    sudo python benchmarks/forwarding.py [--seconds 3] [--sizes 64,1024] [--rounds 3] [--bmv2]
+    sudo python benchmarks/forwarding.py [--seconds 3] [--sizes 64,1024] [--rounds 3] [--programs l3,fabric] [--bmv2]
 
 A C sender floods one end; what arrives at the other end is counted there by the interface. The figure that bears
 comparison on a shared machine is packets per CPU-second of the forwarding process, as a ratio to the plain forwarder
@@ -27,14 +27,20 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
+import asyncio  # noqa: E402
+
 from finsy.proto import p4i, p4r, p4r_grpc  # noqa: E402
 from google.protobuf import text_format  # noqa: E402
+
+from controller.app import FabricController, ProgramFiles  # noqa: E402
+from topologies.plan import ClassPolicy, FabricPlan, HostPlan, PortPlan, Route, SwitchPlan  # noqa: E402
 
 NAMESPACE = "xoff-forwarding"
 SENDER, IN, OUT, SINK = "xofs", "xofi", "xofo", "xofk"
 """Sender's end and the switch's two ends and the receiver's end of two veth pairs."""
 JUDGES = "/opt/judges/bin"
 DESTINATION = 0x0A000002
+SOURCES = {"l3": HERE / "p4" / "l3.p4", "fabric": ROOT / "p4src" / "fabric.p4"}
 
 
 @dataclass(frozen=True)
@@ -122,22 +128,39 @@ def plain(tools: Path) -> Iterator[int]:
         process.wait()
 
 
+@dataclass(frozen=True)
+class Program:
+    """A compiled P4 program and how it is called here."""
+
+    name: str
+    json: Path
+    p4info: Path
+
+
 @contextmanager
-def native(program: Path, p4info: Path) -> Iterator[int]:
-    """The native switch with one route."""
+def native(program: Program) -> Iterator[int]:
+    """The native switch, programmed to forward."""
     arguments = [sys.executable, "-m", "switch.native", "-i", f"1@{IN}", "-i", f"2@{OUT}", "--stdin-lifeline"]
-    arguments += ["--device-id", "1", "--p4info", str(p4info), str(program)]
-    arguments += ["--", "--grpc-server-addr", "127.0.0.1:0", "--priority-queues", "8"]
+    arguments += [
+        "--device-id",
+        "1",
+        "--no-p4",
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+        "--priority-queues",
+        "8",
+    ]
     process = subprocess.Popen(
         inside(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert process.stdout is not None
     assert process.stdin is not None
-    event = json.loads(process.stdout.readline())
-    if event["event"] != "ready":
-        raise SystemExit(event["message"])
-    program_route(next(iter(event["devices"].values())), p4info)
     try:
+        event = json.loads(process.stdout.readline())
+        if event["event"] != "ready":
+            raise SystemExit(event["message"])
+        install(next(iter(event["devices"].values())), program)
         yield process.pid
     finally:
         process.stdin.close()
@@ -145,8 +168,8 @@ def native(program: Path, p4info: Path) -> Iterator[int]:
 
 
 @contextmanager
-def bmv2(program: Path, p4info: Path) -> Iterator[int]:
-    """simple_switch_grpc with the same route."""
+def bmv2(program: Program) -> Iterator[int]:
+    """simple_switch_grpc, programmed in the same way."""
     executable = shutil.which("simple_switch_grpc", path=f"{os.environ['PATH']}:{JUDGES}")
     if executable is None:
         raise SystemExit("--bmv2: simple_switch_grpc is not installed")
@@ -156,69 +179,103 @@ def bmv2(program: Path, p4info: Path) -> Iterator[int]:
         "29090",
         "--notifications-addr",
         "ipc:///tmp/xoff-forwarding.ipc",
-        str(program),
+        str(program.json),
     ]
-    arguments += ["--", "--grpc-server-addr", "127.0.0.1:29559", "--priority-queues", "8"]
+    arguments += [
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:29559",
+        "--priority-queues",
+        "8",
+        "--cpu-port",
+        "510",
+    ]
     process = subprocess.Popen(inside(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(2)
     try:
-        program_route("127.0.0.1:29559", p4info, program)
+        install("127.0.0.1:29559", program)
         yield process.pid
     finally:
         process.kill()
         process.wait()
 
 
-def program_route(address: str, p4info: Path, program: Path | None = None) -> None:
-    """Route the sender's frames to port 2, from a process inside the namespace."""
-    words = [sys.executable, __file__, "--route", address, "--p4info", p4info]
-    run(*inside(*words, *([] if program is None else ["--program", program])))
+def install(address: str, program: Program) -> None:
+    """Make the switch send the sender's frames to port 2, from a process inside the namespace."""
+    words = ["--install", address, "--program", program.name, program.json, program.p4info]
+    run(*inside(sys.executable, __file__, *words))
 
 
-def route(address: str, p4info: Path, program: Path | None) -> None:
-    """The client that `program_route` runs."""
+def install_here(address: str, program: Program) -> None:
+    """What `install` runs."""
+    if program.name == "fabric":
+        asyncio.run(_install_fabric(address, program))
+    else:
+        _install_route(address, program)
+
+
+def _install_route(address: str, program: Program) -> None:
     import grpc
 
     info = p4i.P4Info()
-    text_format.Parse(p4info.read_text(), info)
+    text_format.Parse(program.p4info.read_text(), info)
     stub = p4r_grpc.P4RuntimeStub(grpc.insecure_channel(address))
-    if program is not None:
-        stub.SetForwardingPipelineConfig(
-            p4r.SetForwardingPipelineConfigRequest(
-                device_id=1,
-                action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
-                config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=program.read_bytes()),
-            ),
-            wait_for_ready=True,
-        )
+    stub.SetForwardingPipelineConfig(
+        p4r.SetForwardingPipelineConfigRequest(
+            device_id=1,
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=program.json.read_bytes()),
+        ),
+        wait_for_ready=True,
+        timeout=20,
+    )
     table = next(t for t in info.tables if t.preamble.alias == "routes")
     action = next(a for a in info.actions if a.preamble.alias == "next_hop")
     entry = p4r.TableEntry(table_id=table.preamble.id)
     entry.match.add(field_id=1, lpm={"value": DESTINATION.to_bytes(4, "big"), "prefix_len": 32})
     entry.action.action.action_id = action.preamble.id
-    entry.action.action.params.add(param_id=1, value=b"\x02\0\0\0\0\x02")
+    entry.action.action.params.add(param_id=1, value=b"\x02\0\0\0\0\x03")
     entry.action.action.params.add(param_id=2, value=b"\x02")
     update = p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=entry))
-    stub.Write(p4r.WriteRequest(device_id=1, updates=[update]), wait_for_ready=True, timeout=20)
+    stub.Write(p4r.WriteRequest(device_id=1, updates=[update]), timeout=20)
 
 
-def compile_program(folder: Path) -> tuple[Path, Path]:
-    """(BMv2 JSON, P4Info) of the router."""
-    program, p4info = folder / "l3.json", folder / "l3.p4info.txtpb"
-    run(
-        *(
-            sys.executable,
-            "-m",
-            "compiler",
-            HERE / "p4" / "l3.p4",
-            "-o",
-            program,
-            "--p4runtime-files",
-            p4info,
-        ),
-        cwd=ROOT,
+async def _install_fabric(address: str, program: Program) -> None:
+    controller = FabricController(two_hosts(), {"s1": address}, ProgramFiles(program.json, program.p4info))
+    await controller.start()
+    await controller.stop()
+
+
+def two_hosts() -> FabricPlan:
+    """One switch between two hosts; its links are so fast that nothing is queued."""
+    rate = 10**11
+
+    def port(number: int) -> PortPlan:
+        mac = f"02:00:00:00:00:{number:02x}"
+        return PortPlan(number, "02:00:00:00:00:02", f"h{number}", 0, mac, rate, 0, "host")
+
+    switch = SwitchPlan(
+        name="s1",
+        device_id=1,
+        layer="node",
+        ports=(port(1), port(2)),
+        routes=tuple(Route(f"10.0.0.{number}/32", (number,)) for number in (1, 2)),
+        hash_seed=1,
     )
-    return program, p4info
+    hosts = tuple(
+        HostPlan(
+            f"h{n}", n - 1, f"02:00:00:00:00:{n:02x}", f"10.0.0.{n}", "s1", n, "02:00:00:00:00:02", rate, 0
+        )
+        for n in (1, 2)
+    )
+    return FabricPlan("two hosts", (switch,), hosts, {0: ClassPolicy(lossless=False)})
+
+
+def compile_program(name: str, folder: Path) -> Program:
+    """Compile with this project's compiler."""
+    program = Program(name, folder / f"{name}.json", folder / f"{name}.p4info.txtpb")
+    words = (sys.executable, "-m", "compiler", SOURCES[name], "-o", program.json)
+    run(*words, "--p4runtime-files", program.p4info, cwd=ROOT)
+    return program
 
 
 def main() -> None:
@@ -228,12 +285,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", default="64,1024", help="frame bytes")
     parser.add_argument("--bmv2", action="store_true", help="measure simple_switch_grpc too")
-    parser.add_argument("--route", help=argparse.SUPPRESS)
-    parser.add_argument("--p4info", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--program", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--programs", default="l3,fabric", help=f"of {', '.join(SOURCES)}")
+    parser.add_argument("--install", help=argparse.SUPPRESS)
+    parser.add_argument("--program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.route:
-        route(given.route, given.p4info, given.program)
+    if given.install:
+        name, program, p4info = given.program
+        install_here(given.install, Program(name, Path(program), Path(p4info)))
         return
     if os.geteuid() != 0:
         raise SystemExit("forwarding.py needs root: it makes a network namespace and packet sockets")
@@ -242,16 +300,17 @@ def main() -> None:
         folder = Path(name)
         tools = folder / "packet_tools"
         run(shutil.which("cc") or "gcc", "-O2", "-o", tools, HERE / "packet_tools.c")
-        program, p4info = compile_program(folder)
+        programs = [compile_program(program, folder) for program in given.programs.split(",")]
         for _ in range(given.rounds):
             for size in map(int, given.sizes.split(",")):
                 with plain(tools) as pid:
                     figures.append(measure("plain C", pid, tools, size, given.seconds))
-                with native(program, p4info) as pid:
-                    figures.append(measure("native l3.p4", pid, tools, size, given.seconds))
-                if given.bmv2:
-                    with bmv2(program, p4info) as pid:
-                        figures.append(measure("BMv2 l3.p4", pid, tools, size, given.seconds))
+                for program in programs:
+                    with native(program) as pid:
+                        figures.append(measure(f"native {program.name}", pid, tools, size, given.seconds))
+                    if given.bmv2:
+                        with bmv2(program) as pid:
+                            figures.append(measure(f"BMv2 {program.name}", pid, tools, size, given.seconds))
     report(figures)
 
 
