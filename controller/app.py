@@ -169,6 +169,20 @@ class FabricController:
                 f"{switch} was not programmed again within {timeout:g} s: {device.problem or 'no answer yet'}"
             ) from error
 
+    async def wait_lost(self, switch: str, *, timeout: float = 30.0) -> None:
+        """Until it is known that the switch has gone away; ControllerError after `timeout` s."""
+        device = self._device(switch)
+
+        async def done() -> None:
+            while device.ready:
+                self._event.clear()
+                await self._event.wait()
+
+        try:
+            await asyncio.wait_for(done(), timeout)
+        except asyncio.TimeoutError as error:
+            raise ControllerError(f"{switch} is still there after {timeout:g} s") from error
+
     async def verify_timers(self, *, wait: float = 1.0) -> dict[str, int]:
         """Laps of each switch's timer packet within `wait` seconds (0: PFC refresh is not running there)."""
         before = {name: await device.laps() for name, device in self._devices.items()}

@@ -44,6 +44,9 @@ class Endpoint:
                 self._after_received.setdefault(id, []).append(send)
             for id in send.after_sent:
                 self._after_sent.setdefault(id, []).append(send)
+        self._frozen = False
+        self._held: list[SendConfig] = []
+        """What became ready to be sent while the host was paused."""
         self._results: list[dict[str, Any]] = []
         self._received_at: dict[int, int] = {}
         self.rx = self.nic.rx
@@ -66,12 +69,35 @@ class Endpoint:
         """Send no more data; keep receiving and acknowledging."""
         self.nic.stop(now)
 
+    def pause(self) -> None:
+        """The host's software stops: nothing new is posted. Its NIC goes on with what it was given."""
+        self._frozen = True
+
+    def resume(self, now: int) -> None:
+        """What waited is posted now, in the order in which it became ready."""
+        self._frozen = False
+        held, self._held = self._held, []
+        for send in held:
+            self._post(send, now)
+
+    def storm(self, traffic_class: int, quanta: int, duration_ns: int, now: int) -> None:
+        """See `Nic.storm`; the duration is in fabric ns."""
+        until = now + round(duration_ns * self.config.nic.time_scale)
+        self.nic.storm(traffic_class, quanta, until, now)
+
+    def set_rate(self, rate_bps: int, now: int) -> None:
+        """The host's link sends at `rate_bps`, fabric bit/s."""
+        self.nic.set_rate(max(1, round(rate_bps / self.config.nic.time_scale)), now)
+
     @property
     def finished(self) -> bool:
         """Every message of this host has been acknowledged and every one for it has arrived."""
         return self.sent == len(self._sends) and self.received == self.config.receives
 
     def _post(self, send: SendConfig, now: int) -> None:
+        if self._frozen:
+            self._held.append(send)
+            return
         earliest = self._epoch + round(send.start_ns * self.config.nic.time_scale)
         self.nic.post(send.qpn, send.id, send.bytes, max(now, earliest))
 

@@ -11,7 +11,11 @@ from typing import Any
 from topologies.plan import FabricPlan, SwitchPlan
 from topologies.routes import RouteOverride
 from xoff.errors import XoffError
-from xoff.units import parse_time
+from xoff.units import parse_rate, parse_time
+
+CONTROL_LATENCY_NS = 100_000
+"""Virtual time: fabric ns from a controller's decision to its effect in a switch's tables, unless an experiment says
+otherwise (`control_latency`). In Mininet the real P4Runtime exchange takes what it takes."""
 
 ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "set_route": (("route",), ()),
@@ -25,8 +29,19 @@ ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "restart_switch": (("switch",), ()),
     "link_down": (("switch", "towards"), ()),
     "link_up": (("switch", "towards"), ()),
+    "set_rate": (("switch", "towards", "rate"), ()),
+    "lossy_link": (("switch", "towards"), ("p", "every", "seed")),
+    "pause_host": (("host",), ()),
+    "resume_host": (("host",), ()),
+    "pfc_storm": (("host",), ("class", "duration", "quanta")),
 }  # fmt: skip
 """Kind -> (required arguments, optional arguments)."""
+
+CONTROLLER_ACTIONS = frozenset({"set_route", "set_class_map", "set_class_policy", "set_load_balancing", "resume"})
+"""What the controller does, over P4Runtime; the rest happens to links, switches and hosts."""
+
+HOST_ACTIONS = frozenset({"stop_senders", "pause_host", "resume_host", "pfc_storm"})
+"""What happens at hosts."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class Action:
     """One thing to do at a time of the run."""
 
     at_ns: int
-    """Since the traffic began, in fabric time."""
+    """Since the traffic began, on the run's clock (wall; virtual: fabric)."""
     kind: str
     arguments: Mapping[str, Any]
 
@@ -43,16 +58,49 @@ class Action:
         return f"{self.kind}({words})"
 
 
-def parse_actions(data: Sequence[Any]) -> tuple[Action, ...]:
-    """The actions of an experiment file, in time order; XoffError names the one that is wrong."""
+@dataclass(frozen=True)
+class Loss:
+    """What `lossy_link` asks for: see `switch.native.binding.Engine.set_port_loss`."""
+
+    probability: float
+    every: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Storm:
+    """What `pfc_storm` asks for. Fabric time."""
+
+    host: str
+    traffic_class: int
+    duration_ns: int
+    quanta: int
+
+
+@dataclass(frozen=True)
+class LinkEnd:
+    """One end of a link: a switch port, or a host's only port (0)."""
+
+    node: str
+    port: int
+    is_switch: bool
+
+
+def parse_actions(data: Sequence[Any], scale: float = 1.0) -> tuple[Action, ...]:
+    """The actions of an experiment file, in time order; XoffError names the one that is wrong.
+
+    `at` is on the run's clock, `fabric_at` in fabric time, of which one second is `scale` seconds of the run's.
+    """
     actions = []
     for number, item in enumerate(data, 1):
         where = f"actions, item {number}"
-        if not isinstance(item, dict) or "at" not in item or len(item) != 2:
+        times = [key for key in ("at", "fabric_at") if isinstance(item, dict) and key in item]
+        if len(times) != 1 or len(item) != 2:
             raise XoffError(
-                f"{where}: write it as {{at: 5s, set_route: s2 to h1 via s1}}; kinds: {', '.join(ARGUMENTS)}."
+                f"{where}: write it as {{at: 5s, set_route: s2 to h1 via s1}} (or `fabric_at`, a time that both clocks "
+                f"share); kinds: {', '.join(ARGUMENTS)}."
             )
-        (kind,) = (key for key in item if key != "at")
+        (kind,) = (key for key in item if key not in times)
         if kind not in ARGUMENTS:
             near = difflib.get_close_matches(str(kind), ARGUMENTS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"kinds: {', '.join(ARGUMENTS)}."
@@ -69,8 +117,62 @@ def parse_actions(data: Sequence[Any]) -> tuple[Action, ...]:
                 raise XoffError(
                     f"{where}: {kind} takes {', '.join(required + optional) or 'nothing'}, not {key!r}."
                 )
-        actions.append(Action(parse_time(item["at"]), kind, arguments))
+        at = parse_time(item[times[0]])
+        action = Action(round(at * scale) if times[0] == "fabric_at" else at, kind, arguments)
+        _check_arguments(action, where)
+        actions.append(action)
     return tuple(sorted(actions, key=lambda action: action.at_ns))
+
+
+def _check_arguments(action: Action, where: str) -> None:
+    try:
+        if action.kind == "set_rate":
+            rate_of(action)
+        elif action.kind == "lossy_link":
+            loss_of(action)
+        elif action.kind == "pfc_storm":
+            storm_of(action)
+    except XoffError as error:
+        raise XoffError(f"{where}: {error}") from None
+
+
+def rate_of(action: Action) -> int:
+    """The rate that `set_rate` asks for, fabric bit/s."""
+    rate = parse_rate(action.arguments["rate"])
+    if rate < 1:
+        raise XoffError("set_rate: a link's rate is above zero; link_down takes it away.")
+    return rate
+
+
+def loss_of(action: Action) -> Loss:
+    """The loss that `lossy_link` asks for; neither `p` nor `every` heals the link."""
+    arguments = action.arguments
+    probability, every, seed = arguments.get("p", 0.0), arguments.get("every", 0), arguments.get("seed", 1)
+    if not _is_number(probability) or not 0 <= probability <= 1:
+        raise XoffError(f"lossy_link: p is a probability, 0 to 1, not {probability!r}.")
+    for key, value in (("every", every), ("seed", seed)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
+            raise XoffError(f"lossy_link: {key} is a whole number from 0 on, not {value!r}.")
+    return Loss(float(probability), every, seed)
+
+
+def storm_of(action: Action) -> Storm:
+    """The storm that `pfc_storm` asks for: class 3, 1 ms, 65535 quanta a frame unless it says otherwise."""
+    arguments = action.arguments
+    numbers = {}
+    for key, default, limit in (("class", 3, 7), ("quanta", 0xFFFF, 0xFFFF)):
+        value = arguments.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+            raise XoffError(f"pfc_storm: {key} is a whole number from 0 to {limit}, not {value!r}.")
+        numbers[key] = value
+    if not numbers["quanta"]:
+        raise XoffError("pfc_storm: 0 quanta resume, they pause nothing.")
+    duration = parse_time(arguments.get("duration", "1ms"))
+    return Storm(str(arguments["host"]), numbers["class"], duration, numbers["quanta"])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def switch_of(plan: FabricPlan, name: Any) -> SwitchPlan:
@@ -90,6 +192,22 @@ def port_towards(switch: SwitchPlan, peer: Any) -> int:
             return port.number
     peers = ", ".join(port.peer for port in switch.ports)
     raise XoffError(f"{switch.name} has no link to {peer!r}; it has links to {peers}.")
+
+
+def link_ends(plan: FabricPlan, action: Action) -> tuple[LinkEnd, LinkEnd]:
+    """Both ends of the link that an action names by `switch` and `towards`, the named switch first."""
+    switch = switch_of(plan, action.arguments["switch"])
+    number = port_towards(switch, action.arguments["towards"])
+    port = next(p for p in switch.ports if p.number == number)
+    peer_is_switch = any(port.peer == other.name for other in plan.switches)
+    return LinkEnd(switch.name, number, True), LinkEnd(port.peer, port.peer_port, peer_is_switch)
+
+
+def loss_directions(ends: tuple[LinkEnd, LinkEnd]) -> tuple[tuple[LinkEnd, str], ...]:
+    """(switch port, `tx` or `both`): what loses frames, each direction once; a host's end loses nothing itself."""
+    if ends[1].is_switch:
+        return (ends[0], "tx"), (ends[1], "tx")
+    return ((ends[0], "both"),)
 
 
 def resolve_route(plan: FabricPlan, text: Any) -> tuple[str, str, tuple[int, ...]]:
@@ -125,5 +243,10 @@ def check_actions(plan: FabricPlan, actions: Sequence[Action]) -> None:
             switch = switch_of(plan, arguments["switch"])
             if "towards" in arguments:
                 port_towards(switch, arguments["towards"])
+        if "host" in arguments and all(arguments["host"] != host.name for host in plan.hosts):
+            raise XoffError(
+                f"{action.kind}: there is no host {arguments['host']!r}; "
+                f"hosts: {', '.join(host.name for host in plan.hosts)}."
+            )
         if action.kind == "set_route":
             resolve_route(plan, arguments["route"])

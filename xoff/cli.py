@@ -76,6 +76,7 @@ def run(
     controller: Annotated[Text, _option("controller")] = None,
     clock: Annotated[Text, _option("clock")] = None,
     program: Annotated[Text, _option("program")] = None,
+    control_latency: Annotated[Text, _option("control_latency")] = None,
     sample: Annotated[Text, _option("sample")] = None,
     stop_after: Annotated[Text, _option("stop_after")] = None,
     time_limit: Annotated[Text, _option("time_limit")] = None,
@@ -100,7 +101,7 @@ def run(
         name=name, topology=topology, workload=workload, load_balancing=load_balancing, ecn=ecn, ecn_preset=ecn_preset,
         pfc=pfc, telemetry=telemetry, congestion_control=congestion_control, rate=rate, delay=delay,
         time_scale=time_scale, mtu=mtu, seed=seed, switch=switch, controller=controller, clock=clock, program=program,
-        sample=sample, stop_after=stop_after, time_limit=time_limit, pcap=pcap,
+        control_latency=control_latency, sample=sample, stop_after=stop_after, time_limit=time_limit, pcap=pcap,
     )  # fmt: skip
     _run(experiment, out, as_json)
 

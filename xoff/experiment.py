@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from xoff.actions import parse_actions
+from xoff.actions import CONTROL_LATENCY_NS, parse_actions
 from xoff.errors import XoffError
 from xoff.units import parse_rate, parse_time
 
@@ -72,6 +72,10 @@ class Experiment:
     routes: list[Any] = _option([], "routes to replace, e.g. [s2 to h1 via s1]")
     receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
     actions: list[Any] = _option([], "what to do while it runs, e.g. [{at: 9s, set_route: s2 to h1 via s1}]")
+    control_latency: str = _option(
+        f"{CONTROL_LATENCY_NS // 1000}us",
+        "virtual time: from the controller's decision to its effect in the switches",
+    )
     sample: str = _option("10us", "how often queues, ports and flows are sampled (fabric time)")
     stop_after: str = _option(
         "", "stop the senders after this time (fabric) and keep the fabric until the time limit"
@@ -91,11 +95,11 @@ class Experiment:
         if not self.time_scale > 0:
             raise XoffError(f"time_scale: {self.time_scale!r} must be above zero.")
         parse_rate(self.rate)
-        for key in ("delay", "sample", "time_limit"):
+        for key in ("delay", "control_latency", "sample", "time_limit"):
             parse_time(getattr(self, key))
         if self.stop_after:
             parse_time(self.stop_after)
-        parse_actions(self.actions)
+        parse_actions(self.actions, self.scale)
 
     @property
     def scale(self) -> float:

@@ -26,6 +26,12 @@ class Control(Protocol):
     async def act(self, action: Action) -> None:
         """Carry out an action on the switches' tables."""
 
+    async def lost(self, switch: str) -> None:
+        """Return when it knows that a switch was killed."""
+
+    async def restored(self, switch: str) -> None:
+        """Return when it has programmed a switch that was killed and restarted."""
+
     async def stop(self) -> None:
         """Disconnect."""
 
@@ -71,6 +77,12 @@ class NoControl:
     async def collect(self) -> None:
         """Nothing to record."""
 
+    async def lost(self, switch: str) -> None:
+        """Nobody was connected, or nobody who would say."""
+
+    async def restored(self, switch: str) -> None:
+        """Nobody programs it, or nobody who would say when."""
+
     async def act(self, action: Action) -> None:
         """There is nobody to act."""
         raise XoffError(f"{action.kind} needs the built-in controller; {self._why}.")
@@ -110,10 +122,27 @@ class FabricControl:
         self._controller = controller
         self._context = context
         self._records = records
+        self._programmed: dict[str, int] = {}
+        """How often a killed switch had been programmed by then."""
 
     async def collect(self) -> None:
         """Record every counter that changed."""
         await self._controller.collect()
+
+    async def lost(self, switch: str) -> None:
+        """Wait until the session has ended."""
+        self._programmed[switch] = self._controller.times_programmed(switch)
+        try:
+            await self._controller.wait_lost(switch)
+        except ControllerError as error:
+            raise XoffError(str(error)) from None
+
+    async def restored(self, switch: str) -> None:
+        """Wait until it has been programmed once more."""
+        try:
+            await self._controller.wait_programmed(switch, self._programmed.get(switch, 0) + 1)
+        except ControllerError as error:
+            raise XoffError(str(error)) from None
 
     async def act(self, action: Action) -> None:
         """Carry out an action; XoffError when the switches refuse."""

@@ -11,7 +11,9 @@ import asyncio
 import os
 import resource
 import time
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 
 from controller.app import ProgramFiles
 from switch.device import LOOP_PORT, TIMER_PORT
@@ -24,11 +26,11 @@ from switch.native.program import Program
 from switch.native.sampler import EngineSampler, RecordFile
 from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
-from xoff.actions import Action, port_towards, switch_of
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
-from xoff.clocks.mininet import write_collective
 from xoff.clocks.fabric import FabricClock
+from xoff.clocks.happenings import Happenings
+from xoff.clocks.mininet import write_collective
 from xoff.clocks.virtual import VirtualClock
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -59,13 +61,43 @@ class SimulatedSwitch:
     """An engine, its P4Runtime server and its sampler."""
 
     def __init__(
-        self, plan: SwitchPlan, engine: Engine, device: P4RuntimeDevice, sampler: EngineSampler
+        self,
+        plan: SwitchPlan,
+        engine: Engine,
+        make_device: Callable[[], P4RuntimeDevice],
+        sampler: EngineSampler,
     ) -> None:
         self.plan = plan
         self.engine = engine
-        self.device = device
+        self.device = make_device()
         self.sampler = sampler
-        self.server = P4RuntimeServer(device)
+        self.address = "127.0.0.1:0"
+        self._make_device = make_device
+        self._server: P4RuntimeServer | None = None
+
+    async def listen(self) -> str:
+        """Serve P4Runtime; returns the address, which stays the same over a restart."""
+        self._server = P4RuntimeServer(self.device)
+        self.address = await self._server.start(self.address)
+        return self.address
+
+    async def close(self) -> None:
+        """End the sessions."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+        self.device.close()
+
+    async def kill(self) -> None:
+        """Lose the sessions, the program, its tables and state, and what is queued; frames on the wire go on."""
+        await self.close()
+        self.engine.set_pipeline(None)
+
+    async def restart(self) -> None:
+        """Listen again, empty, at the same address."""
+        await self.close()
+        self.device = self._make_device()
+        await self.listen()
 
     def drain(self) -> None:
         """Hand what the engine reports to P4Runtime clients and records."""
@@ -139,18 +171,18 @@ class VirtualRun:
                 engine.add_port(port.number, context.plan.wall_rate(port.rate_bps), port.delay_ns)
             engine.add_port(LOOP_PORT, 0, 0)
             engine.add_port(TIMER_PORT, round(wire_bytes(TIMER_FRAME_BYTES) * 8 * context.timer_hz(plan)), 0)
-            device = P4RuntimeDevice(
-                plan.device_id, engine, wake=lambda name=plan.name: self.clock.touch(name),  # type: ignore[misc]
-                clock=lambda: self.clock.now,
-            )  # fmt: skip
             sampler = EngineSampler(plan.name, engine, [port.number for port in plan.ports], records)
-            switch = SimulatedSwitch(plan, engine, device, sampler)
+            switch = SimulatedSwitch(plan, engine, partial(self._p4runtime, plan, engine), sampler)
             self.clock.add(plan.name, engine)
             self.switches[plan.name] = switch
-            addresses[plan.name] = await switch.server.start("127.0.0.1:0")
-            stack.push_async_callback(switch.server.stop)
-            stack.callback(device.close)
+            addresses[plan.name] = await switch.listen()
+            stack.push_async_callback(switch.close)
         return addresses
+
+    def _p4runtime(self, plan: SwitchPlan, engine: Engine) -> P4RuntimeDevice:
+        return P4RuntimeDevice(
+            plan.device_id, engine, wake=lambda: self.clock.touch(plan.name), clock=lambda: self.clock.now
+        )
 
     def _add_hosts(self, records: RecordWriter) -> None:
         for config in self.context.endpoints:
@@ -176,10 +208,10 @@ class VirtualRun:
             clock.touch(endpoint.name)
         sample = max(1, parse_time(experiment.sample))
         limit = begin + parse_time(experiment.time_limit)
-        schedule: list[tuple[int, Action | None]] = [(begin + a.at_ns, a) for a in self.context.actions]
-        if experiment.stop_after:
-            schedule.append((begin + parse_time(experiment.stop_after), None))
-        schedule.sort(key=lambda item: item[0])
+        happenings = Happenings(
+            self.context, self.switches, self.endpoints, control, lambda: clock.now, clock.touch
+        )
+        steps = happenings.steps(begin)
         next_sample = begin
         total = self.context.payload_bytes
         with self.display.transfer(f"{self.context.workload.name} in virtual time", total) as bar:
@@ -187,9 +219,12 @@ class VirtualRun:
                 if clock.now >= next_sample:
                     self._sample()
                     next_sample = clock.now + sample
-                while schedule and schedule[0][0] <= clock.now:
-                    await self._act(schedule.pop(0)[1], control, records)
-                until = min(next_sample, limit, schedule[0][0] if schedule else limit)
+                while steps and steps[0].at <= clock.now:
+                    step = steps.pop(0)
+                    await step.run()
+                    self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
+                    records("note", clock.now, text=step.note)
+                until = min(next_sample, limit, steps[0].at if steps else limit)
                 await self._advance(until, bar)
         finished = self._finished()
         last = max((e.last_received_ns for e in self.endpoints), default=-1)
@@ -219,31 +254,3 @@ class VirtualRun:
             switch.sampler.sample(self.clock.now)
         for endpoint in self.endpoints:
             endpoint.sample(self.clock.now)
-
-    async def _act(self, action: Action | None, control: Control, records: RecordWriter) -> None:
-        now = self.clock.now
-        if action is None or action.kind == "stop_senders":
-            for endpoint in self.endpoints:
-                endpoint.stop(now)
-                self.clock.touch(endpoint.name)
-            records("note", now, text="the senders were stopped")
-            return
-        if action.kind in ("link_down", "link_up"):
-            self._set_link(action)
-        elif action.kind in ("kill_switch", "restart_switch"):
-            raise XoffError(f"{action.kind} is an action of the Mininet clock.")
-        else:
-            await control.act(action)
-        self.display.say(f"{format_time(now)}: {action}")
-        records("note", now, text=str(action))
-
-    def _set_link(self, action: Action) -> None:
-        switch = switch_of(self.context.plan, action.arguments["switch"])
-        number = port_towards(switch, action.arguments["towards"])
-        port = next(p for p in switch.ports if p.number == number)
-        for name, end in ((switch.name, port.number), (port.peer, port.peer_port)):
-            with suppress(KeyError):
-                simulated = self.switches[name]
-                simulated.engine.set_port_up(end, action.kind == "link_up")
-                simulated.device.port_changed(end, action.kind == "link_up")
-                self.clock.touch(name)

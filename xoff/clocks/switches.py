@@ -14,7 +14,7 @@ from switch.device import DeviceSpec
 from switch.select import SelectError, select_target
 from topologies.plan import FabricPlan
 from topologies.runstate import RunState
-from xoff.actions import Action, port_towards, switch_of
+from xoff.actions import Action, link_ends, loss_directions, loss_of, rate_of, switch_of
 from xoff.clocks.worker import Worker
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -89,22 +89,24 @@ class NativeSwitches:
         return [self._worker.pid]
 
     async def act(self, action: Action, plan: FabricPlan) -> bool:
-        """Kill, restart, links down and up: the daemon's own commands."""
-        verbs = {"kill_switch": "kill", "restart_switch": "restart", "link_down": "down", "link_up": "up"}
-        verb = verbs.get(action.kind)
-        if verb is None:
+        """Kill, restart, and what happens to links: the daemon's own commands."""
+        if action.kind in ("kill_switch", "restart_switch"):
+            verb = "kill" if action.kind == "kill_switch" else "restart"
+            await self._worker.send(f"{verb} {action.arguments['switch']}")
+        elif action.kind in ("link_down", "link_up", "set_rate"):
+            for end in link_ends(plan, action):
+                if end.is_switch:
+                    await self._worker.send(
+                        f"{_link_verb(action)} {end.node} {end.port}{_rate(action, plan)}"
+                    )
+        elif action.kind == "lossy_link":
+            loss = loss_of(action)
+            for end, directions in loss_directions(link_ends(plan, action)):
+                await self._worker.send(
+                    f"loss {end.node} {end.port} {directions} {loss.probability} {loss.every} {loss.seed}"
+                )
+        else:
             return False
-        switch = switch_of(plan, action.arguments["switch"])
-        ends: list[tuple[str, int | None]] = [(switch.name, None)]
-        if "towards" in action.arguments:
-            port = next(
-                p for p in switch.ports if p.number == port_towards(switch, action.arguments["towards"])
-            )
-            ends = [(switch.name, port.number), (port.peer, port.peer_port)]
-        known = {s.name for s in plan.switches}
-        for name, number in ends:
-            if name in known:
-                await self._worker.send(f"{verb} {name}" + (f" {number}" if number is not None else ""))
         return True
 
     async def watch(self) -> None:
@@ -115,6 +117,14 @@ class NativeSwitches:
     async def stop(self) -> None:
         """Close its stdin and wait for it."""
         await self._worker.end()
+
+
+def _link_verb(action: Action) -> str:
+    return {"link_down": "down", "link_up": "up", "set_rate": "rate"}[action.kind]
+
+
+def _rate(action: Action, plan: FabricPlan) -> str:
+    return f" {plan.wall_rate(rate_of(action))}" if action.kind == "set_rate" else ""
 
 
 class Bmv2Switches:
@@ -150,7 +160,7 @@ class Bmv2Switches:
                 self._processes.pop(switch_of(plan, action.arguments["switch"]).name).stop
             )
             return True
-        if action.kind in ("restart_switch", "link_down", "link_up"):
+        if action.kind in ("restart_switch", "link_down", "link_up", "set_rate", "lossy_link"):
             raise XoffError(f"{action.kind} is an action of the native switch; this run's switches are BMv2.")
         return False
 
