@@ -143,6 +143,7 @@ def register_extern(scope: Scope, extern: ExternObject) -> None:
     kind = extern.type.name
     if kind not in COUNTED:
         return
+    scope.low.claim(kind, extern.name, extern.pos)
     unit = scope.low.unit
     size = extern.arguments.get("size")
     if not isinstance(size, int):

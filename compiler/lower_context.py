@@ -43,6 +43,8 @@ class Lowering:
     """Instances (by name) that are applied with different arguments: their parameters get storage of their own."""
     labels: int = 0
     names: dict[str, int] = field(default_factory=dict)
+    shown: set[tuple[str, str]] = field(default_factory=set)
+    """(kind, control-plane name) of what exists so far."""
 
     def label(self) -> int:
         """A new block label."""
@@ -56,6 +58,12 @@ class Lowering:
     def warn(self, pos: int, message: str) -> None:
         """A warning at a place in the source."""
         self.warnings.append(self.program.source.diagnostic(pos, message, "warning"))
+
+    def claim(self, kind: str, name: str, pos: int) -> None:
+        """Take a control-plane name; it is an error when something of that kind has it."""
+        if (kind, name) in self.shown:
+            raise self.error(pos, f"the control plane would know two {kind}s as {name}; give one another @name")
+        self.shown.add((kind, name))
 
     def number(self, kind: str) -> int:
         """0, 1, 2… for names of one kind."""

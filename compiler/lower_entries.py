@@ -97,6 +97,9 @@ def _priorities(scope: Scope, decl: tree.TableDecl) -> list[int]:
             values.append((count - 1) * delta + 1 if largest else 1)
         else:
             values.append(values[-1] - delta if largest else values[-1] + delta)
+    for value, entry in zip(values, decl.entries, strict=True):
+        if value < 0:
+            scope.fail(entry, f"the priority of this entry would be {value}; it cannot be negative")
     order = sorted(set(values), reverse=largest)
     return [order.index(value) + 1 for value in values]
 

@@ -154,6 +154,7 @@ def switch_on_action(scope: Scope, node: tree.Switch) -> None:
 
 def _build(scope: Scope, decl: tree.TableDecl) -> BuiltTable:
     name = control_plane_name(decl, scope.path)
+    scope.low.claim("table", name, decl.pos)
     cells: list[ir.Field | None] = []
     keys: list[ir.Key] = []
     for element in decl.keys:
@@ -171,6 +172,9 @@ def _build(scope: Scope, decl: tree.TableDecl) -> BuiltTable:
         if ref.action not in built.actions:
             built.actions[ref.action] = _action(scope, decl, ref, built)
     table.actions = list(built.actions.values())
+    names = [action.name for action in table.actions]
+    if len(set(names)) != len(names):
+        scope.fail(decl, f"two actions of table {decl.name} have the same control-plane name")
     _properties(scope, decl, built)
     _default(scope, decl, built)
     if decl.has_entries:
