@@ -29,7 +29,7 @@ missing_of() {
 }
 
 install_packages() {
-    export DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
     local options=(-qq -o DPkg::Lock::Timeout=300)
     say "installing Debian packages: $*"
     # Recommended packages stay out: mininet's would bring Open vSwitch and its daemon.

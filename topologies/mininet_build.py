@@ -8,6 +8,7 @@ offloads, static neighbours, and kernels that answer for their host's ping but n
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -113,6 +114,12 @@ class FabricNet(Mininet):
         except BaseException:
             self.stop()
             raise
+
+    @classmethod
+    def init(cls) -> None:
+        """In place of Mininet's start-up, which changes settings of the whole machine for good: raise our own limit."""
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     def interface(self, node: str, port: int = 0) -> str:
         """Name of an interface: a switch port in the root namespace, or a host's port 0 in the host's namespace."""
