@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from statistics import mean
 from typing import Any
 
+from xoff.records import records_sha256
 from xoff.rundata import RunData
 
 Summary = dict[str, Any]
@@ -108,6 +109,8 @@ def summarise(data: RunData) -> Summary:
         "peak_rss_bytes": data.meta.get("peak_rss_bytes"),
         "run": str(data.folder),
     }
+    if data.experiment.clock == "virtual":
+        summary["records_sha256"] = records_sha256(data.folder)
     fcts = [(m["end"] - m["start"]) / scale / 1e9 for m in data.messages]
     if fcts:
         summary["fct_seconds"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,3 +56,17 @@ def read_records(run: Path) -> Iterator[Record]:
                     broken += 1
         if broken:
             yield {"t": 0, "kind": "note", "text": f"{path.name}: {broken} broken line(s) skipped"}
+
+
+def records_sha256(run: Path) -> str:
+    """SHA-256 of all records of a run folder, whatever files and order they are in.
+
+    The same as `cat records/*.jsonl | LC_ALL=C sort | sha256sum` in the folder.
+    """
+    lines = [
+        line for path in (run / "records").glob("*.jsonl") for line in path.read_bytes().splitlines(True)
+    ]
+    digest = hashlib.sha256()
+    for line in sorted(lines):
+        digest.update(line)
+    return digest.hexdigest()
