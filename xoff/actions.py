@@ -37,7 +37,9 @@ ARGUMENTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }  # fmt: skip
 """Kind -> (required arguments, optional arguments)."""
 
-CONTROLLER_ACTIONS = frozenset({"set_route", "set_class_map", "set_class_policy", "set_load_balancing", "resume"})
+CONTROLLER_ACTIONS = frozenset(
+    {"set_route", "set_class_map", "set_class_policy", "set_load_balancing", "resume"}
+)
 """What the controller does, over P4Runtime; the rest happens to links, switches and hosts."""
 
 HOST_ACTIONS = frozenset({"stop_senders", "pause_host", "resume_host", "pfc_storm"})
@@ -49,7 +51,7 @@ class Action:
     """One thing to do at a time of the run."""
 
     at_ns: int
-    """Since the traffic began, on the run's clock (wall; virtual: fabric)."""
+    """Since the traffic began, in fabric time."""
     kind: str
     arguments: Mapping[str, Any]
 
@@ -86,21 +88,16 @@ class LinkEnd:
     is_switch: bool
 
 
-def parse_actions(data: Sequence[Any], scale: float = 1.0) -> tuple[Action, ...]:
-    """The actions of an experiment file, in time order; XoffError names the one that is wrong.
-
-    `at` is on the run's clock, `fabric_at` in fabric time, of which one second is `scale` seconds of the run's.
-    """
+def parse_actions(data: Sequence[Any]) -> tuple[Action, ...]:
+    """The actions of an experiment file, in time order; XoffError names the one that is wrong."""
     actions = []
     for number, item in enumerate(data, 1):
         where = f"actions, item {number}"
-        times = [key for key in ("at", "fabric_at") if isinstance(item, dict) and key in item]
-        if len(times) != 1 or len(item) != 2:
+        if not isinstance(item, dict) or "at" not in item or len(item) != 2:
             raise XoffError(
-                f"{where}: write it as {{at: 5s, set_route: s2 to h1 via s1}} (or `fabric_at`, a time that both clocks "
-                f"share); kinds: {', '.join(ARGUMENTS)}."
+                f"{where}: write it as {{at: 200us, set_route: s2 to h1 via s1}}; kinds: {', '.join(ARGUMENTS)}."
             )
-        (kind,) = (key for key in item if key not in times)
+        (kind,) = (key for key in item if key != "at")
         if kind not in ARGUMENTS:
             near = difflib.get_close_matches(str(kind), ARGUMENTS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"kinds: {', '.join(ARGUMENTS)}."
@@ -117,8 +114,7 @@ def parse_actions(data: Sequence[Any], scale: float = 1.0) -> tuple[Action, ...]
                 raise XoffError(
                     f"{where}: {kind} takes {', '.join(required + optional) or 'nothing'}, not {key!r}."
                 )
-        at = parse_time(item[times[0]])
-        action = Action(round(at * scale) if times[0] == "fabric_at" else at, kind, arguments)
+        action = Action(parse_time(item["at"]), kind, arguments)
         _check_arguments(action, where)
         actions.append(action)
     return tuple(sorted(actions, key=lambda action: action.at_ns))

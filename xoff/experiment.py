@@ -99,7 +99,7 @@ class Experiment:
             parse_time(getattr(self, key))
         if self.stop_after:
             parse_time(self.stop_after)
-        parse_actions(self.actions, self.scale)
+        parse_actions(self.actions)
 
     @property
     def scale(self) -> float:

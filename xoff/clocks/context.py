@@ -48,7 +48,7 @@ def make_context(experiment: Experiment) -> RunContext:
     """Plan, workload, hosts and compiled program of an experiment; every mistake in it shows here."""
     plan = build_plan(experiment)
     workload = build_workload(experiment.workload, plan, experiment.seed)
-    actions = parse_actions(experiment.actions, experiment.scale)
+    actions = parse_actions(experiment.actions)
     check_actions(plan, actions)
     congestion = congestion_config(experiment.congestion_control)
     receivers = {}
