@@ -165,6 +165,16 @@ def test_a_class_change_on_a_link_moves_queue_and_dscp(switch: Make) -> None:
     assert frames_of(s.take(2)) == [delivered(1, 2, dscp=32)]
 
 
+def test_a_class_change_rewrites_ipv6_too(switch: Make) -> None:
+    s = switch(star(groups={"fd00::2/128": (2,)}))
+    s.program(replace(s.intent, class_map={(2, 3): 4}))
+    packet = f.ipv6("fd00::1", "fd00::2", f.udp(9, f.ROCE_PORT, f.bth() + bytes(100)), dscp=29)
+    s.send(1, frame(packet, 0x86DD))
+    s.drain()
+    (changed,) = frames_of(s.take(2))
+    assert changed[14:16] == (6 << 12 | 37 << 6 | 2 << 4).to_bytes(2, "big")  # DSCP 4 * 8 + 5, ECT(0)
+
+
 def test_acks_naks_and_cnps_are_told_apart(switch: Make) -> None:
     s = switch(star())
     bodies = {
