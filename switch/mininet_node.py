@@ -36,6 +36,7 @@ from mininet.node import Switch  # noqa: E402
 from switch.bmv2 import Bmv2Error, Bmv2Options, Bmv2Switch, start_switches, stop_switches  # noqa: E402
 from switch.device import PRIORITY_QUEUES, DeviceSpec, PortSpec  # noqa: E402
 from switch.device_file import write_devices  # noqa: E402
+from switch.offloads import disable_offloads  # noqa: E402
 
 GRPC_BASE = 50050
 """P4Runtime port of switch N is GRPC_BASE + N."""
@@ -81,7 +82,12 @@ class P4Switch(Switch):
         )
 
     def start(self, controllers: Iterable[Any]) -> None:
-        """Nothing yet: Mininet starts all switches of a class together (`batchStartup`)."""
+        """Switch off the offloads on its links; Mininet starts all switches of a class together (`batchStartup`)."""
+        for interface in self.intfs.values():
+            if interface.link:
+                for end in (interface.link.intf1, interface.link.intf2):
+                    namespace = f"{end.node.pid}/" if end.node.inNamespace else ""
+                    disable_offloads(f"{namespace}{end.name}")
 
     def connected(self) -> bool:
         """Whether its process runs."""
@@ -117,6 +123,7 @@ class NativeSwitch(P4Switch):
 
     def start(self, controllers: Iterable[Any]) -> None:
         """Restart it (`switch NAME start` in Mininet's CLI); the first start is `batchStartup`."""
+        super().start(controllers)
         if self.process is not None:
             self.process.command(f"restart {self.name}")
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +66,19 @@ def forward(net, places=(0, 1)):
         client.close()
 
 
+def tcp_bytes(server, client):
+    """How many of 300,000 bytes arrive over TCP."""
+    listen = "import socket; s = socket.create_server(('', 5000)); print(1, flush=True); c, _ = s.accept()\nn = 0\n"
+    count = "while d := c.recv(65536): n += len(d)\nprint(n)"
+    python = [sys.executable, "-c"]
+    receiving = server.popen([*python, listen + count], text=True)
+    assert receiving.stdout.readline() == "1\n"
+    send = f"import socket; socket.create_connection(('{server.IP()}', 5000)).sendall(bytes(300_000))"
+    sending = client.popen([*python, send], text=True)
+    assert sending.wait(20) == 0
+    return int(receiving.communicate(timeout=20)[0])
+
+
 @pytest.mark.parametrize("switch_class", [NativeSwitch, RealBmv2Switch])
 def test_hosts_reach_each_other_through_two_programmed_switches(switch_class, monkeypatch):
     if switch_class is RealBmv2Switch:
@@ -77,6 +91,7 @@ def test_hosts_reach_each_other_through_two_programmed_switches(switch_class, mo
         assert net.ping(timeout="0.3") == 100, "nothing is forwarded before it is programmed"
         forward(net)
         assert net.ping(timeout=5) == 0
+        assert tcp_bytes(*net.hosts) == 300_000, "offloads are off, so TCP comes whole and with checksums"
         if switch_class is NativeSwitch:
             net.switches[0].stop(deleteIntfs=False)
             assert net.ping(timeout="0.3") == 100, "a stopped switch forwards nothing"
