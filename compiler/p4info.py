@@ -101,6 +101,7 @@ class P4Info:
             elif decl is None and isinstance(instance.target, tree.ExternDecl):
                 kind = EXTERNS.get(instance.target.name)
                 if kind is not None:
+                    self._only_once(kind, instance.name, instance.decl)
                     self.symbols.add(kind, instance.name, instance.decl)
         for pipe in self.instances.pipeline.values():
             for instance in pipe.walk():
@@ -111,8 +112,16 @@ class P4Info:
         for header in self.controller_headers():
             self.symbols.add("controller_header", local_name(header), header)
 
+    def _only_once(self, kind: str, name: str, decl: tree.Decl | None) -> None:
+        """A table or object whose name another one already has (one control used twice under one name) is an error."""
+        if name in self.symbols.ids[kind]:
+            pos = self.program.main.pos if decl is None else decl.pos
+            message = f"there are two {kind.replace('_', ' ')}s with the control-plane name '{name}'"
+            raise CompileError.at(self.source, pos, message)
+
     def _collect_table(self, table: tree.TableDecl, instance: Instance) -> None:
         name = join_name(instance.name, local_name(table))
+        self._only_once("table", name, table)
         self.symbols.add("table", name, table)
         for prop, kind in (
             ("implementation", "action_profile"),

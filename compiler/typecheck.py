@@ -78,6 +78,10 @@ class Checker(TableChecker):
     def declaration(self, decl: tree.Decl) -> None:
         """One top-level declaration."""
         self.annotations(decl.annotations)
+        if decl.name == "NoAction" and (
+            not isinstance(decl, tree.ActionDecl) or decl.params or decl.body.statements
+        ):
+            self.error(decl.pos, "NoAction is the action that does nothing and has no parameters")
         if isinstance(decl, tree.RecordDecl):
             self._record(decl)
         elif isinstance(decl, tree.EnumDecl):
@@ -121,6 +125,11 @@ class Checker(TableChecker):
             elif annotation.form == "pairs":
                 for pair in annotation.pairs:
                     pair.expr = self.expr(pair.expr)
+            for expr in [*annotation.exprs, *(p.expr for p in annotation.pairs)]:
+                if not isinstance(expr.value, int | str) and not isinstance(expr.type, UnknownType):
+                    self.error(
+                        expr.pos, "a structured annotation holds constant numbers, strings and booleans"
+                    )
 
     # ------------------------------------------------------------- types
 
@@ -423,18 +432,14 @@ class Checker(TableChecker):
         with self.inner_scope():
             kind = self._signature(decl, decl.result)
             decl.type = kind
-            if self.body.kind == "top" and this is None:
-                outer = self.scope.outer
-                assert outer is not None
-                clash = outer.declare(decl)
-                if clash is not None and clash is not decl:
-                    self.error(decl.pos, f"'{decl.name}' is already declared at {self.where(clash)}")
             with self.inside(Body("function" if this is None else "method", decl.name, kind.result, 0, this)):
                 self.block(decl.body)
         if not isinstance(kind.result, types.VoidType | UnknownType) and not self.always_returns(decl.body):
             self.error(
                 decl.pos, f"the function '{decl.name}' can end without returning a value ({kind.result})"
             )
+        if this is None:
+            self.declare(decl)
 
     def _action(self, decl: tree.ActionDecl) -> None:
         with self.inner_scope():

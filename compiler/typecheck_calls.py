@@ -72,6 +72,8 @@ class CallChecker(ExpressionChecker):
         found = scope.lookup(callee.name)
         if not found:
             hint = did_you_mean(callee.name, scope.all_names())
+            if callee.name == self.body.name:
+                hint = f" here: a {self.body.kind} cannot call itself"
             self.error(callee.pos, f"'{callee.name}' is not declared{hint}")
             return
         decl = found[0]
@@ -238,6 +240,11 @@ class CallChecker(ExpressionChecker):
                     binding.unify(param.type, param.default.type)
                 continue
             if isinstance(arg.expr.type, UnknownType):
+                return False
+            if isinstance(param.type, TypeVar) and isinstance(
+                arg.expr.type, types.TableType | types.FunctionType | types.TypeType | types.VoidType
+            ):
+                self.error(arg.expr.pos, f"{what}: a value of type {arg.expr.type} cannot be an argument")
                 return False
             if not binding.unify(param.type, arg.expr.type):
                 wanted = types.substitute(param.type, binding)

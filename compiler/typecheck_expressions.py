@@ -8,7 +8,7 @@ from typing import Any
 from compiler import constants, tree, types
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import bits_of, plural
-from compiler.typecheck_types import TYPE_DECLS, TypeResolver
+from compiler.typecheck_types import MAX_WIDTH, TYPE_DECLS, TypeResolver
 from compiler.types import BitType, InfIntType, Type, UnknownType
 
 NUMERIC = (BitType, InfIntType)
@@ -61,8 +61,10 @@ class ExpressionChecker(TypeResolver):
         if expr.width is None:
             expr.type, expr.value = types.INT, expr.number
             return expr
-        if expr.width > 1 << 16:
-            self.error(expr.pos, f"the width {expr.width} is too large")
+        if expr.width > MAX_WIDTH:
+            self.error(
+                expr.pos, f"the width {expr.width} is too large; at most {MAX_WIDTH} bits are supported"
+            )
             return expr
         if expr.width == 0 and expr.signed:
             self.error(expr.pos, "int<N> needs at least one bit")
@@ -336,10 +338,6 @@ class ExpressionChecker(TypeResolver):
         if result is None:
             return expr
         expr.type = result
-        if op in "/%" and isinstance(expr.right.value, int) and expr.right.value <= 0:
-            what = "zero" if expr.right.value == 0 else "a negative number"
-            self.error(expr.right.pos, f"division by {what}")
-            return expr
         try:
             expr.value = constants.binary(
                 op, result, expr.left.value, expr.left.type, expr.right.value, expr.right.type
@@ -413,6 +411,11 @@ class ExpressionChecker(TypeResolver):
         return types.BOOL
 
     def _arithmetic(self, expr: tree.Binary) -> Type | None:
+        divisor = expr.right.value
+        if expr.op in "/%" and isinstance(divisor, int) and divisor <= 0:
+            what = "zero" if divisor == 0 else "a negative number"
+            self.error(expr.right.pos, f"division by {what}")
+            return None
         self._align(expr)
         left, right = expr.left.type, expr.right.type
         if not isinstance(left, NUMERIC) or not isinstance(right, NUMERIC):
@@ -625,6 +628,8 @@ class ExpressionChecker(TypeResolver):
 
     def _widen(self, expr: tree.Expr, target: Type) -> tree.Expr:
         cast = self._implicit(expr, target)
+        if isinstance(expr, tree.Call) and expr.value is None and not self.is_constant(expr):
+            self.error(expr.pos, "a number without a width must be known at compile time")
         if isinstance(expr.value, int) and cast.value != expr.value:
             base = bits_of(target)
             assert base is not None
@@ -787,7 +792,6 @@ def comparable(type_: Type) -> bool:
         | types.SerEnumType
         | types.NewType
         | types.VarbitType
-        | types.TypeVar
         | types.MatchKindType,
     )
 
@@ -799,7 +803,7 @@ def castable(source: Type, target: Type) -> bool:
     if isinstance(source, types.NewType) and castable(source.underlying, target):
         return True
     if isinstance(target, types.NewType):
-        return castable(source, target.underlying)
+        return source == target.underlying or (isinstance(source, InfIntType) and bits_of(target) is not None)
     if isinstance(source, types.SerEnumType):
         return castable(source.underlying, target)
     if isinstance(target, types.SerEnumType):

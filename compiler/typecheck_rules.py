@@ -114,6 +114,11 @@ def literal_without_width(expr: tree.Expr) -> tree.Expr:
 def parameter(param: tree.Param, owner: str) -> Iterator[Complaint]:
     """What is wrong with a parameter; `owner` is `function`, `action`, `method`, `constructor`, `package`, `parser`…"""
     type_ = param.type
+    if owner in ("function", "action") and _is_optional(param):
+        yield (
+            param.pos,
+            f"'{param.name}' of a {owner} cannot be @optional; only externs and packages can",
+        )
     if isinstance(type_, types.ApplicableType) and owner not in (
         "constructor",
         "package",
@@ -130,6 +135,10 @@ def parameter(param: tree.Param, owner: str) -> Iterator[Complaint]:
         yield param.pos, f"the parameter '{param.name}' of type int cannot have a direction; give it a width"
     elif isinstance(type_, types.StringType) and param.direction:
         yield param.pos, f"the parameter '{param.name}' of type string cannot have a direction"
+
+
+def _is_optional(param: tree.Param) -> bool:
+    return any(a.name == "optional" for a in param.annotations)
 
 
 def tuple_element(type_: Type) -> bool:

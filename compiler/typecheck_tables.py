@@ -50,6 +50,9 @@ class TableChecker(StatementChecker):
     def keyset(self, key: tree.Expr, wanted: Type, what: str) -> tree.Expr:
         """One component of a keyset, for a key of type `wanted`."""
         key = self.expr(key)
+        if isinstance(key, tree.Dots):
+            self.error(key.pos, f"{what} cannot be ...; _ matches anything")
+            return key
         if isinstance(key, tree.DefaultExpr):
             key.type = wanted
             return key
@@ -157,8 +160,6 @@ class TableChecker(StatementChecker):
     def _find_action(self, ref: tree.ActionRef) -> tree.ActionDecl | None:
         scope = self.scope.outermost if ref.absolute else self.scope
         found = scope.lookup(ref.name)
-        if found and isinstance(found[0], tree.ActionDecl) and ref.name == "NoAction" and found[0].params:
-            self.error(found[0].pos, "NoAction is the action that does nothing; it has no parameters")
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], tree.ActionDecl)]
             self.error(ref.pos, f"the action '{ref.name}' is not declared{did_you_mean(ref.name, names)}")
@@ -270,6 +271,10 @@ class TableChecker(StatementChecker):
 
     def _property(self, decl: tree.TableDecl, prop: tree.Property) -> None:
         prop.expr = self.expr(prop.expr)
+        if prop.name == "largest_priority_wins" and not isinstance(prop.expr.value, bool):
+            self.error(prop.pos, "largest_priority_wins must be true or false")
+        elif prop.name == "priority_delta" and not (isinstance(prop.expr.value, int) and prop.expr.value > 0):
+            self.error(prop.pos, "priority_delta must be a number of at least 1")
         if prop.name == "size":
             value = prop.expr.value
             if isinstance(prop.expr.type, UnknownType):

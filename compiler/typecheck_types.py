@@ -10,8 +10,8 @@ from compiler.scope import did_you_mean
 from compiler.typecheck_base import CheckerBase, plural
 from compiler.types import Type, TypeVar
 
-MAX_WIDTH = 1 << 16
-"""Widest `bit<N>` accepted; a packet has no field wider than that."""
+MAX_WIDTH = 2048
+"""Widest `bit<N>` accepted (as by p4c)."""
 MAX_STACK = 1 << 16
 
 TYPE_WORDS = (
