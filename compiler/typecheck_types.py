@@ -12,6 +12,8 @@ from compiler.types import Type, TypeVar
 
 MAX_WIDTH = 2048
 """Widest `bit<N>` accepted (as by p4c)."""
+MAX_VARBIT = 1 << 16
+"""Widest `varbit<N>`: 8 KiB of header."""
 MAX_STACK = 1 << 16
 
 TYPE_WORDS = (
@@ -63,7 +65,8 @@ class TypeResolver(CheckerBase):
         if name in ("bit", "int", "varbit"):
             if ref.size is None:
                 return types.bit(1) if name == "bit" else types.INT
-            width = self._size(ref, f"the width of {name}<…>", MAX_WIDTH)
+            most = MAX_VARBIT if name == "varbit" else MAX_WIDTH
+            width = self._size(ref, f"the width of {name}<…>", most)
             if width is None:
                 return types.UNKNOWN
             if name == "varbit":
