@@ -89,6 +89,7 @@ class _Daemon:
             records=self._open_records(),
             sample_s=options.sample_ms / 1000,
             log=self._logger(),
+            pcap=options.pcap,
         )
         try:
             await host.start()

@@ -6,7 +6,9 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from finsy.proto import p4r
@@ -15,6 +17,7 @@ from google.protobuf import text_format
 from switch.device import LOOP_PORT, TIMER_PORT, DeviceSpec, PortSpec
 from switch.link import wire_bytes
 from switch.native.binding import Engine
+from switch.native.capture import Capture
 from switch.native.links import LinkWatch
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.errors import P4RuntimeError
@@ -44,6 +47,7 @@ class _Running:
     device: P4RuntimeDevice
     server: P4RuntimeServer
     sampler: Sampler | None
+    captures: list[Capture]
 
 
 class Switch:
@@ -72,12 +76,17 @@ class SwitchHost:
         records: RecordFile | None = None,
         sample_s: float = 0.05,
         log: Callable[[str], None] = print,
+        pcap: Path | None = None,
     ) -> None:
-        """`threads` packet threads share the switches. Raises BuildError, PacketLoopError."""
+        """`threads` packet threads share the switches; `pcap` is a folder for captures.
+
+        Raises BuildError, PacketLoopError.
+        """
         self._loops = [PacketLoop() for _ in range(max(1, threads))]
         self._records = records
         self._sample_s = sample_s
         self._log = log
+        self._pcap = pcap
         self._switches: dict[str, Switch] = {}
         self._by_number: dict[tuple[int, int], Switch] = {}
         self._watches: dict[str, LinkWatch] = {}
@@ -186,29 +195,13 @@ class SwitchHost:
         spec = switch.spec
         place = min(range(len(self._loops)), key=lambda i: sum(1 for loop, _ in self._by_number if loop == i))
         packets = self._loops[place]
-        sockets: dict[int, socket.socket] = {}
-        engine: Engine | None = None
-        number: int | None = None
-        try:
-            for port in spec.ports:
-                if port.interface is not None:
-                    try:
-                        sockets[port.number] = open_port(port.interface)
-                    except PortError as error:
-                        raise StartError(f"switch {spec.name}, port {port.number}: {error}") from error
-            engine = Engine(
-                None,
-                device_id=spec.device_id,
-                cpu_port=spec.cpu_port,
-                drop_port=spec.drop_port,
-                timestamp_hz=spec.timestamp_hz,
-                priority_queues=spec.priority_queues,
-                seed=spec.seed,
-            )
-            engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=spec.queue.limit_packets)
+        with ExitStack() as undo:
+            sockets = self._sockets(spec, undo)
+            captures = self._captures(spec, undo)
+            engine = undo.enter_context(_new_engine(spec))
             number = packets.add_device(engine)
-            place_number = number
-            device = P4RuntimeDevice(spec.device_id, engine, wake=lambda: packets.wake(place_number))
+            undo.callback(packets.remove_device, number)
+            device = P4RuntimeDevice(spec.device_id, engine, wake=partial(packets.wake, number))
             for port in _all_ports(spec):
                 engine.add_port(port.number, switch.rates.get(port.number, port.rate_bps), port.delay_ns)
             for (lossy, received), (probability, every, seed) in switch.losses.items():
@@ -219,20 +212,13 @@ class SwitchHost:
                 switch.address = await server.start(switch.address)
             except AddressError as error:
                 raise StartError(f"switch {spec.name}: {error}") from error
-        except BaseException:
-            if number is not None:
-                packets.remove_device(number)
-            if engine is not None:
-                engine.close()
-            for sock in sockets.values():
-                sock.close()
-            raise
+            undo.pop_all()
         self._by_number[(place, number)] = switch
         sampler = None
         if self._records is not None:
             numbers = [port.number for port in spec.ports]
             sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records)
-        switch.running = _Running(engine, packets, number, sockets, device, server, sampler)
+        switch.running = _Running(engine, packets, number, sockets, device, server, sampler, captures)
         for port in spec.ports:
             self._watch(switch, port)
             self._apply_link(switch, port.number)
@@ -255,6 +241,32 @@ class SwitchHost:
         running.engine.close()
         for sock in running.sockets.values():
             sock.close()
+        for capture in running.captures:
+            capture.close()
+
+    @staticmethod
+    def _sockets(spec: DeviceSpec, undo: ExitStack) -> dict[int, socket.socket]:
+        sockets = {}
+        for port in spec.ports:
+            if port.interface is not None:
+                try:
+                    sockets[port.number] = undo.enter_context(open_port(port.interface))
+                except PortError as error:
+                    raise StartError(f"switch {spec.name}, port {port.number}: {error}") from error
+        return sockets
+
+    def _captures(self, spec: DeviceSpec, undo: ExitStack) -> list[Capture]:
+        captures: list[Capture] = []
+        if self._pcap is None:
+            return captures
+        for port in spec.ports:
+            if port.interface is not None:
+                try:
+                    captures.append(Capture(port.interface, self._pcap, self._log))
+                except OSError as error:
+                    raise StartError(f"--pcap {self._pcap}: {error.filename}: {error.strerror}") from error
+                undo.callback(captures[-1].close)
+        return captures
 
     async def _load(self, spec: DeviceSpec, engine: Engine, device: P4RuntimeDevice) -> None:
         """Load the program that the switch starts with, if any."""
@@ -345,6 +357,20 @@ class SwitchHost:
             self._records.flush()
             due = max(due + period, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
+
+
+def _new_engine(spec: DeviceSpec) -> Engine:
+    engine = Engine(
+        None,
+        device_id=spec.device_id,
+        cpu_port=spec.cpu_port,
+        drop_port=spec.drop_port,
+        timestamp_hz=spec.timestamp_hz,
+        priority_queues=spec.priority_queues,
+        seed=spec.seed,
+    )
+    engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=spec.queue.limit_packets)
+    return engine
 
 
 def _all_ports(spec: DeviceSpec) -> list[PortSpec]:

@@ -71,6 +71,8 @@ class Options:
     threads: int = 1
     stdin_lifeline: bool = False
     log_file: Path | None = None
+    pcap: Path | None = None
+    """Folder for captures of every interface."""
     text: str | None = None
     """Print this and end (--version, --help)."""
     notes: tuple[str, ...] = field(default=())
@@ -93,8 +95,8 @@ def parse_options(arguments: Sequence[str]) -> Options:
     for option in (*_REFUSED, *_REFUSED_FLAGS):
         if getattr(given, _attribute(option)):
             raise OptionsError(f"the native switch has no {option}")
-    if given.pcap is not None:
-        raise OptionsError("the native switch has no --pcap; run tcpdump on the switch's interfaces instead")
+    if given.pcap is not None and not given.pcap.is_dir():
+        raise OptionsError(f"--pcap: there is no directory {given.pcap}")
     notes = [
         f"{option} is ignored: {why}"
         for option, why in (_IGNORED | _IGNORED_FLAGS).items()
@@ -111,6 +113,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         threads=given.threads,
         stdin_lifeline=given.stdin_lifeline,
         log_file=given.log_file,
+        pcap=given.pcap,
         notes=tuple(notes),
     )
     if given.devices is not None:
@@ -195,10 +198,17 @@ def _parser() -> argparse.ArgumentParser:
         "--threads", type=int, default=1, help="packet threads that share the switches (default 1)"
     )
     run.add_argument("--stdin-lifeline", action="store_true", help="end when stdin closes")
+    run.add_argument(
+        "--pcap",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="DIR",
+        help="write NAME_in.pcap and NAME_out.pcap of every interface there (default: here)",
+    )
     run.add_argument("--log-console", action="store_true", help="log to stderr (always the case)")
     run.add_argument("--log-file", type=Path, metavar="FILE", help="log there instead")
     hidden = argparse.SUPPRESS
-    add("--pcap", nargs="?", const=".", help=hidden)
     for option in _IGNORED:
         names = ["-L", option] if option == "--log-level" else [option]
         add(*names, help=hidden)

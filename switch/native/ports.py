@@ -22,7 +22,6 @@ _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
 _PACKET_STATISTICS = 6
 _PACKET_AUXDATA = 8
-_PACKET_QDISC_BYPASS = 20
 _PACKET_IGNORE_OUTGOING = 23
 _PACKET_MR_PROMISC = 1
 _SO_SNDBUFFORCE = 32
@@ -36,17 +35,17 @@ class PortError(Exception):
     """An interface cannot be attached; the message says which and why."""
 
 
-def open_port(interface: str) -> socket.socket:
+def open_port(interface: str, *, outgoing: bool = False) -> socket.socket:
     """A non-blocking raw packet socket bound to `interface`.
 
     `interface` is a name in this network namespace, or `NAMESPACE/NAME` where NAMESPACE is a process id or a
-    name under /run/netns. It receives every frame that arrives (promiscuous; VLAN tags in auxiliary data) and
-    none that leave. Raises PortError.
+    name under /run/netns. It receives every frame that arrives (promiscuous; VLAN tags in auxiliary data) and,
+    unless `outgoing`, none that leave. Raises PortError.
     """
     namespace, name = split_interface(interface)
     try:
         with inside_namespace(namespace):
-            return _open(name)
+            return _open(name, outgoing)
     except PermissionError as error:
         raise PortError(f"interface {interface}: packet sockets need root (CAP_NET_RAW)") from error
     except OSError as error:
@@ -75,14 +74,14 @@ def kernel_drops(sock: socket.socket) -> int:
     return int(struct.unpack("II", data)[1])
 
 
-def _open(name: str) -> socket.socket:
+def _open(name: str, outgoing: bool) -> socket.socket:
     index = socket.if_nametoindex(name)
     # Protocol 0 until it is bound: a socket opened with ETH_P_ALL first collects frames of every interface.
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
     try:
-        sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        if not outgoing:
+            sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         sock.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-        sock.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
         _set_buffer(sock, _SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         _set_buffer(sock, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")

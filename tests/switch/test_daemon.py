@@ -14,6 +14,7 @@ import pytest
 from finsy.proto import p4r
 from p4programs import compiled
 from p4runtime_harness import Client, config_of, exact, lpm
+from scapy.utils import rdpcap
 from veths import veth_pairs
 
 from switch.device import DeviceSpec, PortSpec, QueueSpec
@@ -288,7 +289,7 @@ def test_simple_switch_grpcs_own_command_line_starts_it(start):
         ("prog.json -i 1@a -i 1@b", "given to two interfaces"),
         ("prog.json --priority-queues 9", "must be 1..8"),
         ("prog.json --use-files 0", "has no --use-files"),
-        ("prog.json --pcap", "run tcpdump"),
+        ("prog.json --pcap=/no/such/folder", "there is no directory /no/such/folder"),
         ("prog.json -- --grpc-server-ssl", "has no --grpc-server-ssl"),
         ("prog.json --device-id one", "invalid int value"),
         ("prog.json --colour", "unrecognized arguments: --colour"),
@@ -453,6 +454,34 @@ def test_a_group_leaves_a_member_whose_cable_is_pulled(start, devices_file, pair
     pairs.link("h3", "up")
     _until(lambda: flows() == both)
     client.close()
+
+
+@pytest.mark.root
+def test_captures_are_written_as_bmv2_writes_them(start, pairs, tmp_path):
+    json_path, p4info = compiled("entities")
+    process = start(
+        *("-i", f"1@{pairs.switch(1)}", "-i", f"2@{pairs.switch(2)}", "--device-id", 3, f"--pcap={tmp_path}"),
+        *("--stdin-lifeline", "--p4info", p4info, json_path, "--", "--grpc-server-addr", "127.0.0.1:0"),
+    )
+    client = connect(process.ready()["device-3"])
+    client.insert(
+        table_entry=client.entry("forwarding", [exact(1, MAC)], client.action("forward_counted", 2))
+    )
+    tagged = frame(80)[:12] + bytes.fromhex("81000064") + frame(80)[12:]
+    for one in (frame(70), tagged):
+        pairs.host(1).send(one)
+    assert len(pairs.receive_all(2, 2)) == 2
+    client.close()
+    assert process.end() == 0
+    captured = {
+        path.name: [bytes(packet) for packet in rdpcap(str(path))] for path in tmp_path.glob("*.pcap")
+    }
+    assert captured == {
+        "s1_in.pcap": [frame(70), tagged],
+        "s1_out.pcap": [],
+        "s2_in.pcap": [],
+        "s2_out.pcap": [frame(70), tagged],
+    }
 
 
 @pytest.mark.root
