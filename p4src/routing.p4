@@ -43,14 +43,6 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         default_action = set_load_balancing(BALANCE_ECMP, 0);
     }
 
-    action next_in_spray() {
-        bit<32> count;
-        spray_count.read(count, 0);
-        count = count + 1;
-        spray_count.write(0, count);
-        meta.hash = meta.hash ^ (count * 0x9e3779b1);
-    }
-
     action mix() {
         bit<32> h = meta.hash ^ meta.hash_seed;
         h = h ^ (h >> 16);
@@ -60,6 +52,15 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         h = h ^ (h >> 16);
         meta.hash = h;
         meta.path_hash = h[15:0];
+    }
+
+    // Every flow takes its candidates in turn, beginning at one that its hash names: no link gets more of it than
+    // another, which choosing at random would not give, and flows that alternate do not lock to alternate ports.
+    action next_in_spray() {
+        bit<16> count;
+        spray_count.read(count, (bit<32>) meta.hash[25:16]);
+        spray_count.write((bit<32>) meta.hash[25:16], count + 1);
+        meta.path_hash = meta.path_hash + count;
     }
 
     action_selector(HashAlgorithm.identity, 4096, 16) paths;
@@ -137,10 +138,10 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
                 hash(meta.hash, HashAlgorithm.crc32, 32w0,
                      { hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, meta.sport, meta.dport }, 64w0x100000000);
             }
+            mix();
             if (meta.balance == BALANCE_SPRAY) {
                 next_in_spray();
             }
-            mix();
             if (meta.balance == BALANCE_ADAPTIVE) {
                 adaptive_group.apply();
             } else {
