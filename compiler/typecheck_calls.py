@@ -97,7 +97,7 @@ class CallChecker(ExpressionChecker):
                 self.error(call.pos, f"'{callee.name}' is a {callee.type}, which cannot be called")
             return
         candidates = [d for d in found if isinstance(d, tree.FunctionDecl | tree.ExternFunction)]
-        chosen = self._choose(call, candidates, f"the function {callee.name}")
+        chosen = self.choose(call, candidates, f"the function {callee.name}")
         if chosen is None:
             return
         callee.decl, callee.type = chosen, chosen.type
@@ -106,7 +106,7 @@ class CallChecker(ExpressionChecker):
         if call.kind == "function" and self.body.kind == "action" and isinstance(chosen, tree.FunctionDecl):
             pass  # functions may be called anywhere
         if chosen.annotation("deprecated") is not None:
-            self.warn(call.pos, _deprecation(callee.name, chosen))
+            self.warn(call.pos, deprecation(callee.name, chosen))
         assert isinstance(chosen.type, FunctionType)
         self._apply_function(call, chosen.type, {}, f"the function {callee.name}")
         if callee.name == "verify" and isinstance(chosen, tree.ExternFunction) and self.body.kind != "parser":
@@ -127,7 +127,7 @@ class CallChecker(ExpressionChecker):
         else:
             call.value = True
 
-    def _choose(self, call: tree.Call, candidates: Sequence[tree.Decl], what: str) -> tree.Decl | None:
+    def choose(self, call: tree.Call, candidates: Sequence[tree.Decl], what: str) -> tree.Decl | None:
         """The overload whose parameters can take the arguments by number and name; types decide among equals."""
         if len(candidates) == 1:
             return candidates[0]
@@ -196,13 +196,13 @@ class CallChecker(ExpressionChecker):
         if isinstance(pairs, str):
             self.error(call.pos, f"{what}: {pairs}")
             return
-        if not self._infer(call, pairs, binding, what):
+        if not self.infer(call, pairs, binding, what):
             return
         result = types.substitute(types.substitute(kind.result, outer), binding)
         missing = binding.missing()
         if missing:
             names = ", ".join(v.name for v in missing)
-            if _mentions(result, missing) or not all(self._only_left_out(v, pairs) for v in missing):
+            if _mentions(result, missing) or not all(self.only_left_out(v, pairs) for v in missing):
                 self.error(
                     call.pos,
                     f"{what}: the type {names} cannot be found out from the arguments; give it in <…>",
@@ -225,15 +225,15 @@ class CallChecker(ExpressionChecker):
             if isinstance(inferred, types.StructLiteralType):
                 self.error(arg.expr.pos, f"{what}: name the struct's type in front of the value: (T) {{ … }}")
                 return
-        if self._bind_all(call, pairs, binding, what):
+        if self.bind_all(call, pairs, binding, what):
             call.type = result
 
-    def _only_left_out(self, var: TypeVar, pairs: Pairs) -> bool:
+    def only_left_out(self, var: TypeVar, pairs: Pairs) -> bool:
         return all(
             a is None or isinstance(a.expr, tree.DontCare) or not _mentions(p.type, [var]) for p, a in pairs
         )
 
-    def _infer(self, call: tree.Call, pairs: Pairs, binding: Binding, what: str) -> bool:
+    def infer(self, call: tree.Call, pairs: Pairs, binding: Binding, what: str) -> bool:
         for param, arg in pairs:
             if arg is None:
                 if param.default is not None:
@@ -255,7 +255,7 @@ class CallChecker(ExpressionChecker):
                 return False
         return True
 
-    def _bind_all(self, call: tree.Call, pairs: Pairs, binding: dict[TypeVar, Type], what: str) -> bool:
+    def bind_all(self, call: tree.Call, pairs: Pairs, binding: dict[TypeVar, Type], what: str) -> bool:
         """Fills `call.bound`; False after an error."""
         before = len(self.diagnostics)
         for param, arg in pairs:
@@ -296,7 +296,7 @@ class CallChecker(ExpressionChecker):
             return
         if any(isinstance(a.expr.type, UnknownType) for _, a in pairs if a is not None):
             return
-        if self._bind_all(call, pairs, {}, what):
+        if self.bind_all(call, pairs, {}, what):
             call.type = types.VOID
 
     # ------------------------------------------------------------- methods
@@ -376,7 +376,7 @@ class CallChecker(ExpressionChecker):
 
     def _size_method(self, call: tree.Call, base: Type) -> None:
         call.kind = "size_method"
-        sizes = size_range(base)
+        sizes = rules.size_range(base)
         if sizes is None:
             self.error(call.pos, f"{base} has no size in bits")
             return
@@ -426,7 +426,7 @@ class CallChecker(ExpressionChecker):
             hint = did_you_mean(call.method, [m.name for m in decl.methods if m.result is not None])
             self.error(call.pos, f"the extern {base.name} has no method '{call.method}'{hint}")
             return
-        method = self._choose(call, methods, f"{base.name}.{call.method}")
+        method = self.choose(call, methods, f"{base.name}.{call.method}")
         if method is None:
             return
         assert isinstance(method, tree.ExternMethod) and isinstance(method.type, FunctionType)
@@ -436,132 +436,14 @@ class CallChecker(ExpressionChecker):
             assert isinstance(param.type, TypeVar)
             outer[param.type] = arg
         if method.annotation("deprecated") is not None:
-            self.warn(call.pos, _deprecation(call.method, method))
+            self.warn(call.pos, deprecation(call.method, method))
         self._apply_function(call, method.type, outer, f"{base.name}.{call.method}")
         if not isinstance(call.type, UnknownType):
             for pos, message in rules.core_method(call, base.name):
                 self.error(pos, message)
 
-    # ------------------------------------------------------------- constructors
-
     def _constructor(self, call: tree.Call, callee: tree.TypeExpr) -> None:
-        of = self._constructed_type(call, callee)
-        if isinstance(of, UnknownType):
-            return
-        element = of
-        while isinstance(element, types.StackType):
-            element = element.element
-        call.kind = "constructor"
-        if not isinstance(
-            element, types.ExternType | types.ControlType | types.ParserType | types.PackageType
-        ):
-            self.error(call.pos, f"{element} has no constructor (a cast is written ({element}) value)")
-            return
-        decl = call.target = element.decl
-        call.method = element.name
-        if isinstance(decl, tree.ControlTypeDecl | tree.ParserTypeDecl):
-            self.error(call.pos, f"{element.name} is only a type; there is nothing to make an instance of")
-            return
-        variables: tuple[TypeVar, ...] = ()
-        specialised = not any(isinstance(a, TypeVar) and a.decl in decl.type_params for a in element.args)
-        if not specialised:
-            variables = tuple(a for a in element.args if isinstance(a, TypeVar))
-        params = self._constructor_params(call, element)
-        if params is None:
-            return
-        what = f"the constructor of {element.name}"
-        pairs = match_arguments(params, call.args)
-        if isinstance(pairs, str):
-            self.error(call.pos, f"{what}: {pairs}")
-            return
-        binding = Binding(variables)
-        if not self._infer(call, pairs, binding, what):
-            return
-        for var in binding.missing():
-            if isinstance(element, types.PackageType) and not self._only_left_out(var, pairs):
-                self.error(call.pos, f"{what}: the type {var.name} cannot be found out from the arguments")
-                return
-            if isinstance(element, types.ExternType):
-                wanted = ", ".join(p.name for p in decl.type_params)
-                self.error(call.pos, f"{element.name} needs its type arguments: {element.name}<{wanted}>(…)")
-                return
-            binding[var] = types.DONT_CARE
-        call.type_arguments.update(binding)
-        if specialised:
-            for param, arg in zip(decl.type_params, element.args, strict=False):
-                assert isinstance(param.type, TypeVar)
-                call.type_arguments[param.type] = arg
-        if not self._bind_all(call, pairs, binding, what):
-            return
-        for bound in call.bound:
-            if bound.expr is not None and not self.is_constant(bound.expr):
-                self.error(
-                    bound.expr.pos,
-                    f"{what}: the argument for '{bound.param.name}' must be known at compile time",
-                )
-                return
-        call.type = types.substitute(of, binding)
-
-    def _constructed_type(self, call: tree.Call, callee: tree.TypeExpr) -> Type:
-        """The type to make an instance of; among parsers, controls and packages of one name, the one that takes the
-        arguments."""
-        ref = callee.ref
-        if isinstance(ref, tree.NamedTypeRef):
-            scope = self.scope.outermost if ref.absolute else self.scope
-            found = scope.lookup(ref.name)
-            if len(found) > 1:
-                fitting = [d for d in found if self._takes(d, call)]
-                for decl in fitting[:1]:
-                    ref.decl, ref.type = decl, decl.type
-                    if ref.args is not None:
-                        args = [self.resolve(a) for a in ref.args]
-                        variables = self.type_params_of(decl)
-                        ref.type = types.substitute(decl.type, dict(zip(variables, args, strict=False)))
-                    callee.type = types.TypeType(ref.type)
-                    return ref.type
-        self.expr(callee)
-        return callee.type.of if isinstance(callee.type, types.TypeType) else types.UNKNOWN
-
-    def _takes(self, decl: tree.Decl, call: tree.Call) -> bool:
-        if isinstance(decl.type, types.PackageType):
-            params = decl.type.params
-        elif isinstance(decl, tree.ControlDecl | tree.ParserDecl):
-            params = tuple(map(param_type, decl.constructor_params))
-        else:
-            return False
-        ref = call.callee.ref if isinstance(call.callee, tree.TypeExpr) else None
-        wanted = len(ref.args) if isinstance(ref, tree.NamedTypeRef) and ref.args is not None else None
-        if wanted is not None and wanted != len(self.type_params_of(decl)):
-            return False
-        return not isinstance(match_arguments(params, call.args), str)
-
-    def _constructor_params(
-        self, call: tree.Call, element: types.DeclaredType
-    ) -> tuple[ParamType, ...] | None:
-        decl = element.decl
-        if isinstance(element, types.PackageType):
-            return element.params
-        if isinstance(element, types.ExternType):
-            constructors = [m for m in decl.methods if m.result is None]
-            if not constructors:
-                if not call.args:
-                    self.error(
-                        call.pos,
-                        f"the extern {element.name} has no constructor, so there can be no instance of it",
-                    )
-                else:
-                    self.error(call.pos, f"the extern {element.name} has no constructor")
-                return None
-            chosen = self._choose(call, constructors, f"the constructor of {element.name}")
-            if chosen is None:
-                return None
-            assert isinstance(chosen, tree.ExternMethod) and isinstance(chosen.type, FunctionType)
-            call.constructor = chosen
-            if decl.annotation("deprecated") is not None:
-                self.warn(call.pos, _deprecation(element.name, decl))
-            outer = {p.type: a for p, a in zip(decl.type_params, element.args, strict=False)}
-            return tuple(types.substitute_param(p, outer) for p in chosen.type.params)
-        return tuple(param_type(p) for p in decl.constructor_params)
+        raise NotImplementedError
 
 
 def _arity(decl: tree.Decl) -> int:
@@ -575,30 +457,6 @@ def param_type(param: tree.Param) -> ParamType:
     """A declared parameter as callers see it."""
     optional = any(a.name == "optional" for a in param.annotations)
     return ParamType(param.name, param.direction, param.type, optional, param.default, param)
-
-
-def size_range(type_: Type) -> tuple[int, int] | None:
-    """Smallest and largest size of a value in bits, or None where sizes make no sense."""
-    base = types.underlying(type_)
-    if isinstance(base, types.BitType):
-        return base.width, base.width
-    if isinstance(base, types.BoolType):
-        return 1, 1
-    if isinstance(base, types.VarbitType):
-        return 0, base.width
-    if isinstance(base, types.StackType):
-        inner = size_range(base.element)
-        return None if inner is None else (inner[0] * base.size, inner[1] * base.size)
-    if isinstance(base, types.TupleType | types.RecordType):
-        parts = base.elements if isinstance(base, types.TupleType) else tuple(f.type for f in base.fields)
-        sizes = [size_range(p) for p in parts]
-        known = [s for s in sizes if s is not None]
-        if len(known) != len(sizes):
-            return None
-        if isinstance(base, types.HeaderUnionType):
-            return min((s[0] for s in known), default=0), max((s[1] for s in known), default=0)
-        return sum(s[0] for s in known), sum(s[1] for s in known)
-    return None
 
 
 def _mentions(type_: Type, variables: Sequence[TypeVar]) -> bool:
@@ -619,7 +477,7 @@ def _methods_of(base: Type) -> list[str]:
     return list(SIZE_METHODS)
 
 
-def _deprecation(name: str, decl: tree.Decl) -> str:
+def deprecation(name: str, decl: tree.Decl) -> str:
     annotation = decl.annotation("deprecated")
     advice = " ".join(t.strip('"') for t in annotation.tokens) if annotation else ""
     return f"'{name}' is deprecated" + (f": {advice}" if advice else "")

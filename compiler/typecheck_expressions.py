@@ -8,7 +8,10 @@ from typing import Any
 from compiler import constants, tree, types
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import bits_of, plural
-from compiler.typecheck_types import MAX_WIDTH, TYPE_DECLS, TypeResolver
+from compiler.typecheck_convert import Converter
+from compiler.typecheck_hints import cast_hint, describe, logic_hint, method_hint, width_hint, zero_hint
+from compiler.typecheck_rules import castable, comparable, is_literal
+from compiler.typecheck_types import MAX_WIDTH, TYPE_DECLS
 from compiler.types import BitType, InfIntType, Type, UnknownType
 
 NUMERIC = (BitType, InfIntType)
@@ -16,8 +19,8 @@ COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
 STACK_MEMBERS = ("next", "last", "lastIndex", "size")
 
 
-class ExpressionChecker(TypeResolver):
-    """`expr` infers, `convert` makes an expression fit a type."""
+class ExpressionChecker(Converter):
+    """`expr` infers."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -133,7 +136,7 @@ class ExpressionChecker(TypeResolver):
             if field is None:
                 names = [f.name for f in base.fields]
                 hint = did_you_mean(expr.name, names)
-                self.error(expr.pos, f"{base} has no field '{expr.name}'{hint}{_method_hint(expr.name)}")
+                self.error(expr.pos, f"{base} has no field '{expr.name}'{hint}{method_hint(expr.name)}")
                 return expr
             expr.type = field.type
             expr.value = constants.member(expr.expr.value, base, expr.name)
@@ -153,7 +156,7 @@ class ExpressionChecker(TypeResolver):
         elif isinstance(base, types.StructLiteralType) and expr.name in base.names:
             expr.type = base.elements[base.names.index(expr.name)]
         elif not isinstance(base, UnknownType):
-            self.error(expr.pos, f"{_what(expr.expr)} of type {base} has no field '{expr.name}'")
+            self.error(expr.pos, f"{describe(expr.expr)} of type {base} has no field '{expr.name}'")
         return expr
 
     def _type_member(self, expr: tree.Member, of: Type) -> None:
@@ -209,7 +212,7 @@ class ExpressionChecker(TypeResolver):
                     expr.value = expr.expr.value[index.value]
             return expr
         if not isinstance(base, types.StackType):
-            self.error(expr.pos, f"{_what(expr.expr)} of type {base} cannot be indexed")
+            self.error(expr.pos, f"{describe(expr.expr)} of type {base} cannot be indexed")
             return expr
         if bits_of(index.type) is None and not isinstance(index.type, InfIntType):
             self.error(index.pos, f"an index must be a number, not {index.type}")
@@ -296,7 +299,7 @@ class ExpressionChecker(TypeResolver):
             return expr
         if expr.op == "!":
             if not isinstance(inner, types.BoolType):
-                self.error(expr.pos, f"! needs a bool, not {inner}{_zero_hint(inner)}")
+                self.error(expr.pos, f"! needs a bool, not {inner}{zero_hint(inner)}")
                 return expr
         elif isinstance(inner, types.SerEnumType) and bits_of(inner) is not None:
             expr.expr = self.convert(expr.expr, inner.underlying, f"operand of {expr.op}")
@@ -323,7 +326,7 @@ class ExpressionChecker(TypeResolver):
             for side in (expr.left, expr.right):
                 if not isinstance(side.type, types.BoolType):
                     self.error(
-                        side.pos, f"{op} needs bool on both sides, not {side.type}{_zero_hint(side.type)}"
+                        side.pos, f"{op} needs bool on both sides, not {side.type}{zero_hint(side.type)}"
                     )
                     return expr
             result = types.BOOL
@@ -399,14 +402,14 @@ class ExpressionChecker(TypeResolver):
         left, right = expr.left.type, expr.right.type
         if expr.op in ("==", "!="):
             if left != right:
-                self.error(expr.pos, f"{left} and {right} cannot be compared{_width_hint(left, right)}")
+                self.error(expr.pos, f"{left} and {right} cannot be compared{width_hint(left, right)}")
                 return None
             if not comparable(left):
                 self.error(expr.pos, f"values of type {left} cannot be compared")
                 return None
             return types.BOOL
         if left != right or not isinstance(left, NUMERIC):
-            self.error(expr.pos, f"{expr.op} cannot compare {left} with {right}{_width_hint(left, right)}")
+            self.error(expr.pos, f"{expr.op} cannot compare {left} with {right}{width_hint(left, right)}")
             return None
         return types.BOOL
 
@@ -420,13 +423,13 @@ class ExpressionChecker(TypeResolver):
         left, right = expr.left.type, expr.right.type
         if not isinstance(left, NUMERIC) or not isinstance(right, NUMERIC):
             odd = right if isinstance(left, NUMERIC) else left
-            hint = _bool_hint(expr.op, odd)
+            hint = logic_hint(expr.op, odd)
             self.error(expr.pos, f"{expr.op} needs numbers on both sides, not {odd}{hint}")
             return None
         if left != right:
             self.error(
                 expr.pos,
-                f"{expr.op} needs the same type on both sides, not {left} and {right}{_width_hint(left, right)}",
+                f"{expr.op} needs the same type on both sides, not {left} and {right}{width_hint(left, right)}",
             )
             return None
         if expr.op in ("|+|", "|-|") and not isinstance(left, BitType):
@@ -447,10 +450,10 @@ class ExpressionChecker(TypeResolver):
                 expr.left = self.convert(expr.left, left.underlying, "operand")
                 expr.right = self.convert(expr.right, left.underlying, "operand")
             return
-        if _is_literal(expr.left) and not _is_literal(expr.right):
+        if is_literal(expr.left) and not is_literal(expr.right):
             expr.left = self.convert(expr.left, right, f"left side of {expr.op}")
             return
-        if _is_literal(expr.right) and not _is_literal(expr.left):
+        if is_literal(expr.right) and not is_literal(expr.left):
             expr.right = self.convert(expr.right, left, f"right side of {expr.op}")
             return
         if isinstance(left, types.SerEnumType):
@@ -472,7 +475,7 @@ class ExpressionChecker(TypeResolver):
         if not isinstance(condition.type, types.BoolType):
             self.error(
                 condition.pos,
-                f"the condition of ?: must be a bool, not {condition.type}{_zero_hint(condition.type)}",
+                f"the condition of ?: must be a bool, not {condition.type}{zero_hint(condition.type)}",
             )
             return expr
         yes, no = expr.yes.type, expr.no.type
@@ -480,20 +483,20 @@ class ExpressionChecker(TypeResolver):
             return expr
         if yes != no:
             if (isinstance(yes, InfIntType) and bits_of(no)) or (
-                _is_literal(expr.yes) and not _is_literal(expr.no)
+                is_literal(expr.yes) and not is_literal(expr.no)
             ):
                 expr.yes = self.convert(expr.yes, no, "first value of ?:")
             elif (isinstance(no, InfIntType) and bits_of(yes)) or (
-                _is_literal(expr.no) and not _is_literal(expr.yes)
+                is_literal(expr.no) and not is_literal(expr.yes)
             ):
                 expr.no = self.convert(expr.no, yes, "second value of ?:")
             elif isinstance(yes, types.SerEnumType) and yes.underlying == no:
                 expr.yes = self.convert(expr.yes, no, "first value of ?:")
             elif isinstance(no, types.SerEnumType) and no.underlying == yes:
                 expr.no = self.convert(expr.no, yes, "second value of ?:")
-            elif not (_is_literal(expr.yes) and _is_literal(expr.no)):
+            elif not (is_literal(expr.yes) and is_literal(expr.no)):
                 self.error(
-                    expr.pos, f"the two values of ?: differ in type: {yes} and {no}{_width_hint(yes, no)}"
+                    expr.pos, f"the two values of ?: differ in type: {yes} and {no}{width_hint(yes, no)}"
                 )
                 return expr
         expr.type = expr.yes.type
@@ -508,10 +511,10 @@ class ExpressionChecker(TypeResolver):
         source = expr.expr.type
         if isinstance(target, UnknownType) or isinstance(source, UnknownType):
             return expr
-        if _is_literal(expr.expr):
+        if is_literal(expr.expr):
             expr.expr = self.convert(expr.expr, target, "value of the cast")
         elif not castable(source, target):
-            self.error(expr.pos, f"{source} cannot be cast to {target}{_cast_hint(source, target)}")
+            self.error(expr.pos, f"{source} cannot be cast to {target}{cast_hint(source, target)}")
             return expr
         to_bool = isinstance(types.underlying(target), types.BoolType) and isinstance(source, InfIntType)
         if to_bool and expr.expr.value not in (0, 1):
@@ -576,311 +579,3 @@ class ExpressionChecker(TypeResolver):
         if not any(isinstance(e.type, UnknownType) for e in expr.elements):
             expr.type = types.TupleType(tuple(e.type for e in expr.elements))
         return expr
-
-    # ------------------------------------------------------------- conversion
-
-    def convert(self, expr: tree.Expr, target: Type, what: str) -> tree.Expr:
-        """`expr` as a value of type `target`: itself, or with implicit casts put in. Reports what does not fit."""
-        source = expr.type
-        if source is target or isinstance(source, UnknownType) or isinstance(target, UnknownType):
-            return expr
-        if isinstance(expr, tree.ListExpr):
-            return self._convert_list(expr, target, what)
-        if isinstance(expr, tree.StructExpr):
-            return self._convert_struct(expr, target, what)
-        if isinstance(source, types.DontCareType):
-            return self._convert_placeholder(expr, target, what)
-        if source == target or isinstance(target, types.DontCareType):
-            return expr
-        if isinstance(expr, tree.Ternary) and (_is_literal(expr.yes) or _is_literal(expr.no)):
-            expr.yes = self.convert(expr.yes, target, what)
-            expr.no = self.convert(expr.no, target, what)
-            expr.type = target
-            return expr
-        if isinstance(source, InfIntType):
-            base = bits_of(target)
-            if base is not None and not isinstance(target, types.SerEnumType):
-                return self._widen(expr, target)
-            if base is not None:
-                self.error(
-                    expr.pos, f"{what}: a number needs a cast to become {target}: ({target}){_text(expr)}"
-                )
-                return expr
-        if isinstance(source, types.SerEnumType) and source.underlying == target:
-            return self._implicit(expr, target)
-        if isinstance(source, BitType) and isinstance(target, InfIntType):
-            return self._implicit(expr, target)
-        if types.agrees(source, target):
-            return expr
-        if isinstance(source, types.SetType) and isinstance(target, types.SetType):
-            return expr
-        self.error(
-            expr.pos,
-            f"{what} must be {target}, not {source}{_width_hint(source, target)}{_zero_hint2(source, target)}",
-        )
-        return expr
-
-    def _implicit(self, expr: tree.Expr, target: Type) -> tree.Cast:
-        cast = tree.Cast(expr.pos, None, expr, True)
-        cast.type = target
-        cast.value = constants.convert(target, expr.value)
-        return cast
-
-    def _widen(self, expr: tree.Expr, target: Type) -> tree.Expr:
-        cast = self._implicit(expr, target)
-        if isinstance(expr, tree.Call) and expr.value is None and not self.is_constant(expr):
-            self.error(expr.pos, "a number without a width must be known at compile time")
-        if isinstance(expr.value, int) and cast.value != expr.value:
-            base = bits_of(target)
-            assert base is not None
-            low, _ = constants.limits(base)
-            if not (expr.value < 0 <= low and -expr.value <= 1 << max(0, base.width - 1)):
-                self.warn(expr.pos, f"{expr.value} does not fit in {target}; it becomes {cast.value}")
-        return cast
-
-    def _convert_placeholder(self, expr: tree.Expr, target: Type, what: str) -> tree.Expr:
-        if isinstance(expr, tree.InvalidHeader) and not isinstance(
-            target, types.HeaderType | types.HeaderUnionType
-        ):
-            self.error(
-                expr.pos, f"{what}: {{#}} is an invalid header; {target} is not a header or a header union"
-            )
-            return expr
-        expr.type = target
-        if isinstance(expr, tree.Dots):
-            expr.value = constants.default_value(target)
-        return expr
-
-    def _convert_list(self, expr: tree.ListExpr, target: Type, what: str) -> tree.Expr:
-        count = len(expr.elements)
-        parts: list[tuple[str, Type]]
-        if isinstance(target, types.StructType | types.HeaderType):
-            parts = [(f.name, f.type) for f in target.fields]
-        elif isinstance(target, types.TupleType):
-            parts = [(str(i), t) for i, t in enumerate(target.elements)]
-        elif isinstance(target, types.StackType):
-            parts = [(str(i), target.element) for i in range(target.size)]
-            if count < target.size and not expr.dots and target.is_header_stack:
-                expr.dots = expr.dots or False
-        elif isinstance(target, types.ListType):
-            parts = [(str(i), target.element) for i in range(count)]
-        elif isinstance(target, types.DontCareType | types.TypeVar):
-            return expr
-        else:
-            self.error(expr.pos, f"{what} must be {target}, not a list")
-            return expr
-        if count > len(parts) or (count < len(parts) and not expr.dots):
-            kind = "fields" if isinstance(target, types.RecordType) else "elements"
-            self.error(expr.pos, f"{what}: {target} has {len(parts)} {kind}, the list has {count}")
-            return expr
-        for i, element in enumerate(expr.elements):
-            name, type_ = parts[i]
-            part = f"field {name}" if isinstance(target, types.RecordType) else f"element {i}"
-            expr.elements[i] = self.convert(element, type_, f"{part} of {target}")
-        expr.type = target
-        values = [e.value for e in expr.elements]
-        values += [constants.default_value(t) for _, t in parts[count:]]
-        expr.value = None if any(v is None for v in values) else tuple(values)
-        return expr
-
-    def _convert_struct(self, expr: tree.StructExpr, target: Type, what: str) -> tree.Expr:
-        if isinstance(target, types.DontCareType | types.TypeVar | types.StructLiteralType):
-            return expr
-        if not isinstance(target, types.RecordType):
-            self.error(expr.pos, f"{what} must be {target}, not a struct")
-            return expr
-        given: dict[str, Any] = {}
-        for item in expr.fields:
-            field = target.field(item.name)
-            if field is None:
-                hint = did_you_mean(item.name, [f.name for f in target.fields])
-                self.error(item.pos, f"{target} has no field '{item.name}'{hint}")
-                return expr
-            item.expr = self.convert(item.expr, field.type, f"field {item.name} of {target}")
-            given[item.name] = item.expr.value
-        missing = [f.name for f in target.fields if f.name not in given]
-        if missing and not expr.dots and not isinstance(target, types.HeaderUnionType):
-            self.error(
-                expr.pos, f"{what}: the field {', '.join(missing)} of {target} is missing (or end with ...)"
-            )
-            return expr
-        expr.type = target
-        values = tuple(
-            given[f.name] if f.name in given else constants.default_value(f.type) for f in target.fields
-        )
-        expr.value = None if any(v is None for v in values) else values
-        return expr
-
-    # ------------------------------------------------------------- questions
-
-    def is_lvalue(self, expr: tree.Expr) -> bool:
-        """Whether a value can be stored in `expr`."""
-        if isinstance(expr, tree.Name):
-            decl = expr.decl
-            if isinstance(decl, tree.Param):
-                return decl.direction in ("out", "inout")
-            return isinstance(decl, tree.VarDecl)
-        if isinstance(expr, tree.Member):
-            if expr.kind in ("next", "last"):
-                return self.is_lvalue(expr.expr)
-            return expr.kind == "field" and self.is_lvalue(expr.expr)
-        if isinstance(expr, tree.Index | tree.Slice | tree.PlusSlice):
-            return self.is_lvalue(expr.expr)
-        return False
-
-    def not_lvalue(self, expr: tree.Expr) -> str:
-        """Why a value cannot be stored in `expr`."""
-        root = expr
-        while isinstance(root, tree.Member | tree.Index | tree.Slice | tree.PlusSlice):
-            root = root.expr
-        if isinstance(root, tree.Name):
-            if isinstance(root.decl, tree.Param):
-                direction = f"an '{root.decl.direction}'" if root.decl.direction else "a directionless"
-                return f"'{root.name}' is {direction} parameter, which cannot be changed (inout or out can)"
-            if isinstance(root.decl, tree.ConstDecl):
-                return f"'{root.name}' is a constant"
-        if isinstance(expr, tree.Member) and expr.kind == "lastIndex":
-            return "lastIndex cannot be changed"
-        return "this cannot be assigned to"
-
-    def is_constant(self, expr: tree.Expr) -> bool:
-        """Whether `expr` is known at compile time, if only after instantiation."""
-        if expr.value is not None or isinstance(expr.type, UnknownType):
-            return True
-        if isinstance(expr, tree.Name):
-            if isinstance(expr.decl, tree.Param):
-                return expr.decl.direction == "" and (
-                    expr.decl in self.constructor_params or self.body.kind != "action"
-                )
-            return isinstance(expr.decl, tree.InstanceDecl | tree.ConstDecl)
-        if isinstance(expr, tree.Cast | tree.Unary | tree.Slice | tree.Index | tree.Member):
-            return self.is_constant(expr.expr)
-        if isinstance(expr, tree.Binary):
-            return self.is_constant(expr.left) and self.is_constant(expr.right)
-        if isinstance(expr, tree.Ternary):
-            return all(map(self.is_constant, (expr.condition, expr.yes, expr.no)))
-        if isinstance(expr, tree.ListExpr):
-            return all(map(self.is_constant, expr.elements))
-        if isinstance(expr, tree.StructExpr):
-            return all(self.is_constant(f.expr) for f in expr.fields)
-        if isinstance(expr, tree.Call):
-            if expr.kind == "extern_function":  # a factory
-                return all(b.expr is None or self.is_constant(b.expr) for b in expr.bound)
-            return expr.kind in ("constructor", "size_method")
-        return isinstance(expr, tree.InvalidHeader | tree.Dots | tree.This)
-
-
-# --------------------------------------------------------------------------- rules about types
-
-
-def comparable(type_: Type) -> bool:
-    """Whether == is defined."""
-    if isinstance(type_, types.TupleType):
-        return all(map(comparable, type_.elements))
-    if isinstance(type_, types.RecordType):
-        return all(comparable(f.type) for f in type_.fields)
-    if isinstance(type_, types.StackType):
-        return comparable(type_.element)
-    return isinstance(
-        type_,
-        BitType
-        | InfIntType
-        | types.BoolType
-        | types.StringType
-        | types.ErrorType
-        | types.EnumType
-        | types.SerEnumType
-        | types.NewType
-        | types.VarbitType
-        | types.MatchKindType,
-    )
-
-
-def castable(source: Type, target: Type) -> bool:
-    """Whether an explicit cast from `source` to `target` is defined."""
-    if source == target:
-        return True
-    if isinstance(source, types.NewType) and castable(source.underlying, target):
-        return True
-    if isinstance(target, types.NewType):
-        return source == target.underlying or (isinstance(source, InfIntType) and bits_of(target) is not None)
-    if isinstance(source, types.SerEnumType):
-        return castable(source.underlying, target)
-    if isinstance(target, types.SerEnumType):
-        return isinstance(source, InfIntType) or castable(source, target.underlying)
-    if isinstance(target, types.BoolType):
-        return isinstance(source, InfIntType) or (
-            isinstance(source, BitType) and source.width == 1 and not source.signed
-        )
-    if isinstance(source, types.BoolType):
-        return isinstance(target, BitType) and target.width == 1 and not target.signed
-    if isinstance(source, InfIntType):
-        return isinstance(target, BitType)
-    if isinstance(target, InfIntType):
-        return isinstance(source, BitType)
-    if isinstance(source, BitType) and isinstance(target, BitType):
-        return source.signed == target.signed or source.width == target.width
-    if isinstance(source, types.TupleType) and isinstance(target, types.ListType):
-        return all(castable(e, target.element) for e in source.elements)
-    return False
-
-
-def _is_literal(expr: tree.Expr) -> bool:
-    return isinstance(expr, tree.ListExpr | tree.StructExpr | tree.InvalidHeader | tree.Dots)
-
-
-# --------------------------------------------------------------------------- wording
-
-
-def _what(expr: tree.Expr) -> str:
-    return f"'{_text(expr)}'" if isinstance(expr, tree.Name | tree.Member) else "a value"
-
-
-def _text(expr: tree.Expr) -> str:
-    if isinstance(expr, tree.Name):
-        return expr.name
-    if isinstance(expr, tree.Member):
-        return f"{_text(expr.expr)}.{expr.name}"
-    if isinstance(expr, tree.IntLiteral):
-        return expr.text
-    return "…"
-
-
-def _width_hint(left: Type, right: Type) -> str:
-    if isinstance(left, BitType) and isinstance(right, BitType):
-        if left.signed != right.signed:
-            return " (one is signed, the other is not: cast one of them)"
-        return " (the widths differ: cast one of them)"
-    return ""
-
-
-def _zero_hint(type_: Type) -> str:
-    return " (compare it with 0)" if isinstance(type_, BitType | InfIntType) else ""
-
-
-def _zero_hint2(source: Type, target: Type) -> str:
-    if isinstance(target, types.BoolType):
-        return _zero_hint(source)
-    if isinstance(source, types.BoolType) and isinstance(target, BitType):
-        return " (cast it: (bit<1>)…)"
-    return ""
-
-
-def _bool_hint(op: str, type_: Type) -> str:
-    if isinstance(type_, types.BoolType) and op in "&|":
-        return f" (for bool it is {op}{op})"
-    return ""
-
-
-def _method_hint(name: str) -> str:
-    if name in ("isValid", "setValid", "setInvalid"):
-        return f" (a method is called with parentheses: {name}())"
-    return ""
-
-
-def _cast_hint(source: Type, target: Type) -> str:
-    if isinstance(source, BitType) and isinstance(target, BitType):
-        return " (change the sign and the width in two casts)"
-    if isinstance(target, types.BoolType):
-        return _zero_hint(source)
-    return ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from compiler import tree, types
-from compiler.types import Type, TypeVar
+from compiler.types import BitType, InfIntType, Type, TypeVar
 
 Complaint = tuple[int, str]
 """Position and message."""
@@ -240,3 +240,89 @@ def reaches_end(states: Sequence[tree.StateDecl]) -> bool:
         else:
             return True
     return False
+
+
+# --------------------------------------------------------------------------- operators and casts
+
+
+def comparable(type_: Type) -> bool:
+    """Whether == is defined."""
+    if isinstance(type_, types.TupleType):
+        return all(map(comparable, type_.elements))
+    if isinstance(type_, types.RecordType):
+        return all(comparable(f.type) for f in type_.fields)
+    if isinstance(type_, types.StackType):
+        return comparable(type_.element)
+    return isinstance(
+        type_,
+        BitType
+        | InfIntType
+        | types.BoolType
+        | types.StringType
+        | types.ErrorType
+        | types.EnumType
+        | types.SerEnumType
+        | types.NewType
+        | types.VarbitType
+        | types.MatchKindType,
+    )
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether an explicit cast from `source` to `target` is defined."""
+    if source == target:
+        return True
+    if isinstance(source, types.NewType) and castable(source.underlying, target):
+        return True
+    if isinstance(target, types.NewType):
+        return source == target.underlying or (
+            isinstance(source, InfIntType) and isinstance(types.underlying(target), BitType)
+        )
+    if isinstance(source, types.SerEnumType):
+        return castable(source.underlying, target)
+    if isinstance(target, types.SerEnumType):
+        return isinstance(source, InfIntType) or castable(source, target.underlying)
+    if isinstance(target, types.BoolType):
+        return isinstance(source, InfIntType) or (
+            isinstance(source, BitType) and source.width == 1 and not source.signed
+        )
+    if isinstance(source, types.BoolType):
+        return isinstance(target, BitType) and target.width == 1 and not target.signed
+    if isinstance(source, InfIntType):
+        return isinstance(target, BitType)
+    if isinstance(target, InfIntType):
+        return isinstance(source, BitType)
+    if isinstance(source, BitType) and isinstance(target, BitType):
+        return source.signed == target.signed or source.width == target.width
+    if isinstance(source, types.TupleType) and isinstance(target, types.ListType):
+        return all(castable(e, target.element) for e in source.elements)
+    return False
+
+
+def is_literal(expr: tree.Expr) -> bool:
+    """Whether an expression has no type of its own but takes the one it is used as."""
+    return isinstance(expr, tree.ListExpr | tree.StructExpr | tree.InvalidHeader | tree.Dots)
+
+
+def size_range(type_: Type) -> tuple[int, int] | None:
+    """Smallest and largest size of a value in bits, or None where sizes make no sense."""
+    base = types.underlying(type_)
+    if isinstance(base, types.BitType):
+        return base.width, base.width
+    if isinstance(base, types.BoolType):
+        return 1, 1
+    if isinstance(base, types.VarbitType):
+        return 0, base.width
+    if isinstance(base, types.StackType):
+        inner = size_range(base.element)
+        return None if inner is None else (inner[0] * base.size, inner[1] * base.size)
+    if isinstance(base, types.TupleType | types.RecordType):
+        parts = base.elements if isinstance(base, types.TupleType) else tuple(f.type for f in base.fields)
+        sizes = [size_range(p) for p in parts]
+        known = [s for s in sizes if s is not None]
+        if len(known) != len(sizes):
+            return None
+        if isinstance(base, types.HeaderUnionType):
+            return min((s[0] for s in known), default=0), max((s[1] for s in known), default=0)
+        return sum(s[0] for s in known), sum(s[1] for s in known)
+    return None

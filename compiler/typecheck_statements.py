@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from compiler import tree, types
 from compiler.scope import did_you_mean
 from compiler.typecheck_base import bits_of, plural
-from compiler.typecheck_calls import CallChecker
+from compiler.typecheck_constructors import ConstructorChecker
 from compiler.types import UnknownType
 
 SHIFTS = ("<<", ">>")
 
 
-class StatementChecker(CallChecker):
+class StatementChecker(ConstructorChecker):
     """Blocks and what is in them."""
 
     def constant(self, decl: tree.ConstDecl) -> None:
