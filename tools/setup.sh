@@ -88,7 +88,10 @@ if ((${#absent[@]})); then
         say "an administrator installs them with: apt-get install --no-install-recommends ${absent[*]}" >&2
         mapfile -t blocking < <(missing_of "${needed[@]}")
         ((${#blocking[@]} == 0)) || fail "without ${blocking[*]} nothing can be set up"
-        say "going on without them: Mininet fabrics will not run here" >&2
+        say "going on without them" >&2
+        if [[ " ${absent[*]} " == *" mininet "* ]]; then
+            say "without mininet, fabrics in Mininet do not run here" >&2
+        fi
     fi
 fi
 if [[ -e .venv && ! -w .venv ]]; then
