@@ -26,7 +26,9 @@ test: setup ## every test as root; as a user those that need no root (PYTEST_ARG
 	fi
 
 bench: setup ## measurements, as JSON in benchmarks/out/ and as tables
-	@set -e; for script in benchmarks/bench_*.py; do $(PYTHON) "$$script"; done
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
+		name=$$(basename $$script .py); echo "== $$name"; $(PYTHON) -m benchmarks.$$name; \
+	done
 
 lint: setup ## ruff and mypy
 	@$(PYTHON) -m ruff check .
