@@ -486,49 +486,29 @@ int xl_pending_take(xl_loop *loop, int *devices, int room) {
     return count;
 }
 
+/* Counters are read without the lock: devices and slots are never freed while the loop lives, a counter is one word,
+ * and a sampler that took the lock would hold up the packets. */
 int xl_port_read(xl_loop *loop, int number, uint32_t port, xl_port_stats *out) {
-    int result = XF_ENOENT;
-    control_lock(loop);
     struct device *device = find_device(loop, number);
-    if (device && port < XF_MAX_PORTS && device->slots[port] >= 0) {
-        *out = loop->slots[device->slots[port]].stats;
-        result = 0;
-    }
-    control_unlock(loop);
-    return result;
+    if (!device || port >= XF_MAX_PORTS || device->slots[port] < 0)
+        return XF_ENOENT;
+    *out = loop->slots[device->slots[port]].stats;
+    return 0;
 }
 
 int xl_unattached_read(xl_loop *loop, int number, uint64_t *packets_bytes) {
-    control_lock(loop);
     struct device *device = find_device(loop, number);
-    if (device) {
-        packets_bytes[0] = device->unattached_packets;
-        packets_bytes[1] = device->unattached_bytes;
-    }
-    control_unlock(loop);
-    return device ? 0 : XF_ENOENT;
+    if (!device)
+        return XF_ENOENT;
+    packets_bytes[0] = device->unattached_packets;
+    packets_bytes[1] = device->unattached_bytes;
+    return 0;
 }
 
-int xl_queue_sample_take(xf_engine *engine, const uint32_t *ports, uint32_t count, uint8_t *previous,
-                         xl_queue_sample *out, uint32_t room) {
-    uint32_t written = 0;
+void xl_losses(xl_loop *loop, int number, const uint32_t *ports, uint32_t count, uint64_t *packets) {
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t now_full = 0;
-        for (uint32_t cls = 0; cls < XF_CLASSES; cls++) {
-            xf_queue_stats stats;
-            if (xf_queue_read(engine, ports[i], cls, &stats) < 0)
-                continue;
-            if (stats.packets)
-                now_full |= (uint8_t)(1u << cls);
-            if ((stats.packets || previous[i] >> cls & 1) && written < room) {
-                out[written].port = ports[i];
-                out[written].cls = cls;
-                out[written].bytes = stats.bytes;
-                out[written].packets = stats.packets;
-                written++;
-            }
-        }
-        previous[i] = now_full;
+        xl_port_stats own = {0};
+        xl_port_read(loop, number, ports[i], &own);
+        packets[i] = own.rx_oversize + own.tx_kernel + own.tx_mtu + own.tx_down;
     }
-    return (int)written;
 }

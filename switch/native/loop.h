@@ -26,12 +26,6 @@ typedef struct xl_port_stats {
     uint64_t downs;              /* times the interface went down */
 } xl_port_stats;
 
-/* A queue that holds something, or has lost its last packet since the sample before. */
-typedef struct xl_queue_sample {
-    uint32_t port, cls;
-    uint64_t bytes, packets;
-} xl_queue_sample;
-
 xl_loop *xl_new(void);
 void xl_free(xl_loop *loop); /* stops the thread */
 int xl_start(xl_loop *loop);
@@ -49,8 +43,7 @@ int xl_pending_take(xl_loop *loop, int *devices, int room);
 int xl_port_read(xl_loop *loop, int device, uint32_t port, xl_port_stats *out);
 /* Frames that the engine sent to a port without a socket (packets, bytes). */
 int xl_unattached_read(xl_loop *loop, int device, uint64_t *packets_bytes);
-/* Non-empty queues of the device's ports. `previous` is a bit per (port, class), kept by the caller. */
-int xl_queue_sample_take(xf_engine *engine, const uint32_t *ports, uint32_t count, uint8_t *previous,
-                         xl_queue_sample *out, uint32_t room);
+/* Packets that the loop itself has dropped at each port, of any reason; takes no lock. */
+void xl_losses(xl_loop *loop, int device, const uint32_t *ports, uint32_t count, uint64_t *packets);
 
 #endif

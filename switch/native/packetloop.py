@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from ctypes import POINTER, c_int, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_int, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, fields
 
 from switch.native.binding import Engine
@@ -14,15 +14,10 @@ from switch.native.build import runtime
 
 MAX_DEVICES = 1024
 """`XL_MAX_DEVICES` in loop.h."""
-CLASSES = 8
 
 
 class PacketLoopError(Exception):
     """The loop refused; the message says what."""
-
-
-class _QueueSample(ctypes.Structure):
-    _fields_ = [("port", c_uint32), ("cls", c_uint32), ("bytes", c_uint64), ("packets", c_uint64)]
 
 
 @dataclass(frozen=True)
@@ -116,6 +111,12 @@ class PacketLoop:
         )
         return LoopPortStats(**{field.name: getattr(stats, field.name) for field in fields(LoopPortStats)})
 
+    def losses(self, device: int, ports: Sequence[int]) -> tuple[int, ...]:
+        """Packets that the loop itself has dropped at each port, of any reason."""
+        counts = (c_uint64 * len(ports))()
+        self._library.xl_losses(self._loop, device, (c_uint32 * len(ports))(*ports), len(ports), counts)
+        return tuple(counts)
+
     def unattached(self, device: int) -> tuple[int, int]:
         """(packets, bytes) that the engine sent to ports without a socket."""
         counts = (c_uint64 * 2)()
@@ -123,25 +124,6 @@ class PacketLoop:
             self._library.xl_unattached_read(self._loop, device, counts), "the packet loop has no such device"
         )
         return counts[0], counts[1]
-
-
-class QueueSampler:
-    """Samples the queues of one engine's ports: those that hold something, or did one sample ago."""
-
-    def __init__(self, engine: Engine, ports: Sequence[int]) -> None:
-        self._library = _library()
-        self._engine = engine
-        self._ports = (c_uint32 * len(ports))(*ports)
-        self._previous = (c_uint8 * len(ports))()
-        self._room = len(ports) * CLASSES
-        self._out = (_QueueSample * self._room)()
-
-    def sample(self) -> list[tuple[int, int, int, int]]:
-        """(port, class, bytes, packets) of the queues that are or just were non-empty."""
-        count = self._library.xl_queue_sample_take(
-            self._engine.handle, self._ports, len(self._ports), self._previous, self._out, self._room
-        )
-        return [(q.port, q.cls, q.bytes, q.packets) for q in self._out[:count]]
 
 
 def _check(result: int, problem: str) -> int:
@@ -170,10 +152,7 @@ def _library() -> ctypes.CDLL:
             "xl_pending_take": (c_int, [c_void_p, POINTER(c_int), c_int]),
             "xl_port_read": (c_int, [c_void_p, c_int, c_uint32, POINTER(_PortStats)]),
             "xl_unattached_read": (c_int, [c_void_p, c_int, POINTER(c_uint64)]),
-            "xl_queue_sample_take": (
-                c_int,
-                [c_void_p, POINTER(c_uint32), c_uint32, POINTER(c_uint8), POINTER(_QueueSample), c_uint32],
-            ),
+            "xl_losses": (None, [c_void_p, c_int, POINTER(c_uint32), c_uint32, POINTER(c_uint64)]),
         }
         for name, (result, arguments) in signatures.items():
             function = getattr(library, name)

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from switch.native.binding import Engine, PauseEvent, PortStats
-from switch.native.packetloop import LoopPortStats, PacketLoop, QueueSampler
+from switch.native.binding import Engine, PauseEvent
+from switch.native.packetloop import LoopPortStats, PacketLoop
 from switch.native.ports import kernel_drops
+from switch.native.samples import Look, Watcher
 
 UNKNOWN = -1
 """Port or class of a drop for which it is not known."""
@@ -54,26 +55,29 @@ class EngineSampler:
         self._engine = engine
         self._ports = ports
         self._records = records
-        self._queues = QueueSampler(engine, ports)
+        self._watcher = Watcher(engine, ports)
+        self._losses: object = None
         self._last_time = 0
         self._port_values: dict[int, tuple[int, int, int, int]] = {}
         self._moving: set[int] = set()
         self._dropped: dict[tuple[int, int, str], int] = {}
-        self._engine_drops: dict[str, tuple[int, int]] = {}
 
     def sample(self, now: int, *, everything: bool = False) -> None:
         """Write what changed since the last sample; `everything` also looks where nothing seems to have.
 
         `now` is in ns of the clock that drives the engine.
         """
-        for port, cls, octets, packets in self._queues.sample():
+        look = self._watcher.look()
+        for port, cls, octets, packets in look.queues:
             self._records.write(
                 "queue", now, node=self._node, port=port, **{"class": cls}, bytes=octets, packets=packets
             )
-        stats = {port: self._engine.port_stats(port) for port in self._ports}
-        for port, values in stats.items():
+        for port, values in zip(self._ports, look.ports, strict=True):
             self._sample_port(port, values, now)
-        self._sample_drops(stats, now, everything)
+        losses = self._count_losses(look)
+        if everything or losses != self._losses:
+            self._sample_drops(now)
+            self._losses = losses
         self._last_time = now
 
     def pauses(self, events: Sequence[PauseEvent]) -> None:
@@ -84,9 +88,12 @@ class EngineSampler:
                 "pause", event.time, node=self._node, port=event.port, **{"class": event.cls}, until=until
             )
 
-    def _sample_port(self, port: int, stats: PortStats, now: int) -> None:
+    def _count_losses(self, look: Look) -> object:
+        """Something that changes whenever a drop counter has grown."""
+        return look.dropped
+
+    def _sample_port(self, port: int, values: tuple[int, int, int, int], now: int) -> None:
         """Write the port's counters while they move, and where each movement began and ended."""
-        values = (stats.tx_bytes, stats.tx_packets, stats.rx_bytes, stats.rx_packets)
         before = self._port_values.get(port)
         moving = before is not None and before != values
         if before is None or moving or port in self._moving:
@@ -111,24 +118,23 @@ class EngineSampler:
             rx_packets=values[3],
         )
 
-    def _sample_drops(self, stats: Mapping[int, PortStats], now: int, everything: bool) -> None:
-        totals = self._engine.drops()
-        if totals != self._engine_drops or everything:
-            known: dict[str, tuple[int, int]] = {}
-            for port, values in stats.items():
-                for reason, (packets, octets) in values.drops.items():
-                    seen = known.get(reason, (0, 0))
-                    known[reason] = seen[0] + packets, seen[1] + octets
-                    if reason not in _CLASS_REASONS:
-                        self._drop(port, UNKNOWN, reason, packets, octets, now)
-                if any(reason in values.drops for reason in _CLASS_REASONS):
-                    for cls, queue in enumerate(self._engine.queue_stats(port)):
-                        for reason, (packets, octets) in queue.drops.items():
-                            self._drop(port, cls, reason, packets, octets, now)
-            for reason, (packets, octets) in totals.items():
+    def _sample_drops(self, now: int) -> None:
+        """Look at every drop counter."""
+        known: dict[str, tuple[int, int]] = {}
+        for port in self._ports:
+            drops = self._engine.port_stats(port).drops
+            for reason, (packets, octets) in drops.items():
                 seen = known.get(reason, (0, 0))
-                self._drop(UNKNOWN, UNKNOWN, reason, packets - seen[0], octets - seen[1], now)
-            self._engine_drops = totals
+                known[reason] = seen[0] + packets, seen[1] + octets
+                if reason not in _CLASS_REASONS:
+                    self._drop(port, UNKNOWN, reason, packets, octets, now)
+            if any(reason in drops for reason in _CLASS_REASONS):
+                for cls, queue in enumerate(self._engine.queue_stats(port)):
+                    for reason, (packets, octets) in queue.drops.items():
+                        self._drop(port, cls, reason, packets, octets, now)
+        for reason, (packets, octets) in self._engine.drops().items():
+            seen = known.get(reason, (0, 0))
+            self._drop(UNKNOWN, UNKNOWN, reason, packets - seen[0], octets - seen[1], now)
 
     def _drop(self, port: int, cls: int, reason: str, packets: int, octets: int, now: int) -> None:
         """Write a cumulative count when it has grown."""
@@ -166,11 +172,16 @@ class Sampler(EngineSampler):
         self._device = device
         self._kernel_rx = dict.fromkeys(sockets, 0)
 
-    def _sample_drops(self, stats: Mapping[int, PortStats], now: int, everything: bool) -> None:
-        super()._sample_drops(stats, now, everything)
-        self._drop(UNKNOWN, UNKNOWN, "no_interface", *self._loop.unattached(self._device), now)
+    def _count_losses(self, look: Look) -> object:
         for port, sock in self._sockets.items():
             self._kernel_rx[port] += kernel_drops(sock)
+        lost = self._loop.losses(self._device, self._ports)
+        return look.dropped, lost, self._loop.unattached(self._device), sum(self._kernel_rx.values())
+
+    def _sample_drops(self, now: int) -> None:
+        super()._sample_drops(now)
+        self._drop(UNKNOWN, UNKNOWN, "no_interface", *self._loop.unattached(self._device), now)
+        for port in self._sockets:
             self._drop(port, UNKNOWN, "kernel_rx", self._kernel_rx[port], 0, now)
             for reason, (packets, octets) in loop_drops(self._loop.port_stats(self._device, port)).items():
                 self._drop(port, UNKNOWN, reason, packets, octets, now)
