@@ -81,11 +81,8 @@ class Instances:
 def local_name(decl: tree.Decl) -> str:
     """The name that the control plane sees: `@name("…")` or the declared name. One that begins with `.` is absolute."""
     annotation = decl.annotation("name")
-    if annotation is not None and annotation.tokens:
-        token = "".join(annotation.tokens)
-        if token.startswith('"'):
-            return token[1:-1].replace('\\"', '"')
-    return decl.name
+    text = None if annotation is None else annotation.string
+    return decl.name if text is None else text.replace('\\"', '"')
 
 
 def join_name(path: str, name: str) -> str:

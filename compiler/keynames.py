@@ -9,8 +9,8 @@ from compiler.instances import local_name
 def field_name(key: tree.KeyElement) -> str | None:
     """The name of a key field; None when its expression is too complex to have one and it carries no `@name`."""
     for annotation in key.annotations:
-        if annotation.name == "name" and annotation.tokens:
-            return "".join(annotation.tokens).strip('"')
+        if annotation.name == "name" and annotation.string is not None:
+            return annotation.string
     return expression_name(key.expr)
 
 

@@ -86,7 +86,7 @@ def add_documentation(message: Message, annotations: Sequence[tree.Annotation]) 
 
 def string_of(annotation: tree.Annotation) -> str:
     """The string that is an annotation's argument."""
-    return "".join(t[1:-1] if t.startswith('"') else t for t in annotation.tokens)
+    return annotation.string or ""
 
 
 def preamble(

@@ -10,13 +10,13 @@ column (`compiler.source`). To report something unsupported: `raise CompileError
 
 Expressions. `expr.type` is a `compiler.types.Type`, never `UNKNOWN`. `expr.value` is the folded compile-time value,
 or None when the value is not known at compile time:  int for `bit`, `int`, infinite `int`, serialisable enums and
-new types of these; bool; str; `types.EnumValue`; `types.ErrorValue`; a tuple of values for constant structs,
-tuples, headers and lists. Values are already wrapped to the type's width (signed types: negative ints). An
-infinite-precision `int` constant that meets a `bit<N>` has been wrapped into an implicit `Cast`, so operands of `+
-- * & | ^ == < …`, both sides of an assignment, arguments and parameters, and keysets against their keys have equal
-types. Shift amounts keep their own type. A constructor parameter of a parser or control has `value` None, though it
-is compile-time known once instantiated: `compiler.constants.fold(expr, environment)` folds with such bindings
-(`{param_node: value}`).
+new types of these; bool; str; `types.EnumValue`; `types.ErrorValue`, `types.MatchKindValue`; a tuple of values for
+constant structs, tuples, headers and lists. Values are already wrapped to the type's width (signed types: negative
+ints). An infinite-precision `int` constant that meets a `bit<N>` has been wrapped into an implicit `Cast`, so
+operands of `+ - * & | ^ == < …`, both sides of an assignment, arguments and parameters, and keysets against their
+keys have equal types. Shift amounts keep their own type. A constructor parameter of a parser or control has `value`
+None, though it is compile-time known once instantiated: `compiler.constants.fold(expr, environment)` folds with
+such bindings (`{param_node: value}`).
 
 Implicit casts are `Cast(implicit=True)` nodes. `{…}` literals have taken their target type: a `ListExpr` or
 `StructExpr` whose `type` is a struct, header, stack, tuple or list has elements already converted to the fields'
@@ -61,7 +61,8 @@ None` falls through to the next.
 Keysets (select cases, table entries, switch labels): `MaskExpr`, `RangeExpr`, `DefaultExpr` (`default` and `_`), a
 plain expression, a `Name` of a `ValueSetDecl`, or `ListExpr`/`TupleKeyset` for several components.
 `SelectCase.keys` and `Entry.keys` are always flat lists of one keyset per select expression/key field, a lone
-`default`/`_` being repeated as needed.
+`default`/`_` being repeated as needed; only a value set whose members are structs or tuples may stand alone for
+several expressions.
 
 Tables. `TableDecl.keys/actions/entries/properties` are split out and resolved (see the class).
 
@@ -108,6 +109,16 @@ class Annotation(Node):
     text: str = ""
     """Body as written, without the outer brackets."""
     pragma: bool = False
+
+    @property
+    def string(self) -> str | None:
+        """The string that is the whole body (`"a"`, also `"a" ++ "b"`), escapes as written; None if it is not one."""
+        parts, between = self.tokens[::2], self.tokens[1::2]
+        if not parts or len(self.tokens) % 2 == 0 or any(b != "++" for b in between):
+            return None
+        if not all(p.startswith('"') for p in parts):
+            return None
+        return "".join(p[1:-1] for p in parts)
 
 
 # --------------------------------------------------------------------------- types as written

@@ -241,9 +241,10 @@ class CallChecker(ExpressionChecker):
                 continue
             if isinstance(arg.expr.type, UnknownType):
                 return False
-            if isinstance(param.type, TypeVar) and isinstance(
+            odd = isinstance(
                 arg.expr.type, types.TableType | types.FunctionType | types.TypeType | types.VoidType
-            ):
+            ) or (isinstance(arg.expr.type, types.ApplicableType) and call.kind != "constructor")
+            if isinstance(param.type, TypeVar) and odd:
                 self.error(arg.expr.pos, f"{what}: a value of type {arg.expr.type} cannot be an argument")
                 return False
             if not binding.unify(param.type, arg.expr.type):

@@ -23,6 +23,12 @@ class DeclarationChecker(TableChecker):
         """Expressions in structured annotations."""
         names: set[str] = set()
         for annotation in annotations:
+            if (
+                annotation.name in ("name", "deprecated")
+                and annotation.form == "tokens"
+                and annotation.string is None
+            ):
+                self.error(annotation.pos, f'@{annotation.name} needs a string: @{annotation.name}("…")')
             if annotation.form in ("list", "pairs"):
                 if annotation.name in names:
                     self.error(annotation.pos, f"the structured annotation @{annotation.name} is given twice")
@@ -245,12 +251,20 @@ class DeclarationChecker(TableChecker):
             clash = outer.declare(decl)
             if clash is not None:
                 self.error(decl.pos, f"'{decl.name}' is already declared at {self.where(clash)}")
+            signatures: dict[str, tree.ExternMethod] = {}
             for method in decl.methods:
                 method.extern = decl
                 self.annotations(method.annotations)
                 if method.name == decl.name and method.result is not None:
                     self.error(method.pos, f"the constructor of {decl.name} has no result type")
                 method.type = self.prototype(method, method.result)
+                signature = str(method.type)
+                if signature in signatures:
+                    self.error(
+                        method.pos,
+                        f"'{method.name}' is already declared at {self.where(signatures[signature])}",
+                    )
+                signatures[signature] = method
 
     def function(self, decl: tree.FunctionDecl, this: tree.InstanceDecl | None = None) -> None:
         """A function with a body; `this` for the implementation of an abstract method."""
