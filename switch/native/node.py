@@ -217,7 +217,8 @@ class SwitchHost:
         sampler = None
         if self._records is not None:
             numbers = [port.number for port in spec.ports]
-            sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records)
+            dropped = partial(getattr, device, "packet_ins_dropped")
+            sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records, dropped)
         switch.running = _Running(engine, packets, number, sockets, device, server, sampler, captures)
         for port in spec.ports:
             self._watch(switch, port)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -165,8 +165,11 @@ class Sampler(EngineSampler):
         loop: PacketLoop,
         device: int,
         records: RecordFile,
+        packet_ins_dropped: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`packet_ins_dropped` counts frames for the controller that no controller took."""
         super().__init__(node, engine, ports, records)
+        self._packet_ins_dropped = packet_ins_dropped
         self._sockets = sockets
         self._loop = loop
         self._device = device
@@ -176,11 +179,13 @@ class Sampler(EngineSampler):
         for port, sock in self._sockets.items():
             self._kernel_rx[port] += kernel_drops(sock)
         lost = self._loop.losses(self._device, self._ports)
-        return look.dropped, lost, self._loop.unattached(self._device), sum(self._kernel_rx.values())
+        unattached = self._loop.unattached(self._device)
+        return look.dropped, lost, unattached, sum(self._kernel_rx.values()), self._packet_ins_dropped()
 
     def _sample_drops(self, now: int) -> None:
         super()._sample_drops(now)
         self._drop(UNKNOWN, UNKNOWN, "no_interface", *self._loop.unattached(self._device), now)
+        self._drop(self._engine.cpu_port, UNKNOWN, "packet_in", self._packet_ins_dropped(), 0, now)
         for port in self._sockets:
             self._drop(port, UNKNOWN, "kernel_rx", self._kernel_rx[port], 0, now)
             for reason, (packets, octets) in loop_drops(self._loop.port_stats(self._device, port)).items():

@@ -393,6 +393,40 @@ def test_frames_are_forwarded_and_queues_ports_and_drops_recorded(start, devices
 
 
 @pytest.mark.root
+def test_frames_for_a_controller_that_is_not_there_are_recorded_as_drops(
+    start, devices_file, pairs, tmp_path
+):
+    records = tmp_path / "switch.jsonl"
+    process = start("--devices", devices_file(attached(pairs)), "--stdin-lifeline", "--records", records)
+    process.ready()
+    for _ in range(3):
+        pairs.host(1).send(bytes(12) + b"\x10\x05punted")
+    _until(lambda: process.command("sample")["ok"] and records_of(records, "drop"))
+    assert process.end() == 0
+    drop = records_of(records, "drop")[-1]
+    assert (drop["port"], drop["reason"], drop["packets"]) == (510, "packet_in", 3)
+
+
+@pytest.mark.root
+def test_switches_share_several_packet_threads(start, devices_file, pairs):
+    others = device("s2", 4, ports=(PortSpec(3, pairs.switch(3), 0),))
+    here = device("s1", 3, ports=(PortSpec(1, pairs.switch(1), 0), PortSpec(2, pairs.switch(2), 0)))
+    process = start("--devices", devices_file(here, others), "--stdin-lifeline", "--threads", 2)
+    addresses = process.ready()
+    for name, number, port in (("s1", 3, 2), ("s2", 4, 3)):
+        client = connect(addresses[name])
+        client.device_id = number
+        action = client.action("forward_counted", port)
+        client.insert(table_entry=client.entry("forwarding", [exact(1, MAC)], action))
+        client.close()
+    threads = Path(f"/proc/{process.child.pid}/task").glob("*/comm")
+    assert [path.read_text() for path in threads].count("xoff-packets\n") == 2
+    for came, left in ((1, 2), (3, 3)):
+        pairs.host(came).send(frame(90))
+        assert pairs.receive(left) == frame(90)
+
+
+@pytest.mark.root
 def test_rate_and_state_of_a_port_change_while_it_runs(start, devices_file, pairs):
     process = start("--devices", devices_file(attached(pairs)), "--stdin-lifeline")
     client = connect(process.ready()["s1"])
