@@ -149,7 +149,8 @@ class _Generator:
         def goto(name: str | None) -> str:
             return f"goto N{numbers[name]};" if name is not None else "goto done;"
 
-        lines = [f"goto N{numbers[pipeline.first]};" if pipeline.first else "goto done;"]
+        lines = ["x->budget = XF_LOOP_BUDGET;"]
+        lines.append(f"goto N{numbers[pipeline.first]};" if pipeline.first else "goto done;")
         for name in order:
             node = pipeline.nodes[name]
             lines.append(f"N{numbers[name]}: {{ /* {_quote(name)[1:-1]} */")

@@ -88,11 +88,11 @@ class Actions:
             inner.count = body.count
             op = node["op"].text()
             if op in ("_jump", "_jump_if_zero"):
-                self._jump(op, node, inner, action)
+                self._jump(op, node, inner, action, i)
             else:
                 self.primitive(node, inner, action.params)
-                if op == "exit":
-                    self.exiting.add(action.index)
+            if any("x->exit = 1" in line for line in inner.lines):
+                self.exiting.add(action.index)
             body.count = inner.count
             body.lines += ["{", *inner.lines, "}"]
         if len(nodes) in labels:
@@ -118,14 +118,18 @@ class Actions:
                 targets.add(target)
         return targets
 
-    def _jump(self, op: str, node: Node, body: Body, action: Action) -> None:
+    def _jump(self, op: str, node: Node, body: Body, action: Action, here: int) -> None:
         params = node["parameters"].items()
-        reader = Expressions(self.program, self.layout, action.params)
+        target = params[0 if op == "_jump" else 1]["value"].hexstr()
+        goto = f"goto L{target};"
+        if target <= here:  # a loop of the program, which data may make endless
+            goto = f"{{ if (!x->budget--) {{ xf_parser_loop(x); x->budget = 0; x->exit = 1; return; }} {goto} }}"
         if op == "_jump":
-            body.add(f"goto L{params[0]['value'].hexstr()};")
+            body.add(goto)
         else:
+            reader = Expressions(self.program, self.layout, action.params)
             cond = reader.truth(reader.data(params[0], body), body)
-            body.add(f"if (!{cond}) goto L{params[1]['value'].hexstr()};")
+            body.add(f"if (!{cond}) {goto}")
 
     def primitive(self, node: Node, body: Body, params: list[tuple[str, int]]) -> None:
         """Append one primitive's statements."""

@@ -10,6 +10,7 @@
 
 #define XF_NO_ACTION 0xffffffffu
 #define XF_NO_PROFILE 0xffffffffu
+#define XF_LOOP_BUDGET (1u << 18) /* jumps back in the actions of one pass; then the pass ends and is counted */
 
 /* Instance types, as v1model defines them. */
 enum { XF_NORMAL = 0, XF_CLONE_I2E = 1, XF_CLONE_E2E = 2, XF_RECIRCULATED = 4, XF_REPLICATED = 5, XF_RESUBMITTED = 6 };
@@ -133,6 +134,7 @@ struct xf_ctx {
     uint32_t digest_list, resubmit_list, recirculate_list;
     uint32_t truncate; /* UINT32_MAX = whole */
     uint32_t exit;
+    uint32_t budget; /* jumps back that are left */
     uint32_t drop_port;
     uint32_t parser_error;
     uint8_t checksum_error;
@@ -163,7 +165,7 @@ int xf_value_set_match(xf_ctx *x, uint32_t set, const uint64_t *key, const uint6
 uint64_t xf_random(xf_ctx *x, uint64_t low, uint64_t high);
 void xf_log(xf_ctx *x, uint32_t message, const uint64_t *words, uint32_t count);
 void xf_assert_failed(xf_ctx *x, uint32_t message);
-void xf_parser_loop(xf_ctx *x);
+void xf_parser_loop(xf_ctx *x); /* a parser or an action was stopped because it looped */
 
 uint16_t xf_csum16(const uint8_t *data, uint32_t length);
 uint16_t xf_crc16(const uint8_t *data, uint32_t length);

@@ -1,7 +1,7 @@
 """Runs p4c's STF files (packets in, packets out, table entries) against the engine, in virtual time.
 
-The language is described in p4c's `tools/stf`; the semantics (suffix names, priorities turned round, extra bytes allowed unless
-`$`) are those of its BMv2 runner.
+The language is described in p4c's `tools/stf`; the semantics (suffix names, priorities turned round, extra bytes allowed
+unless `$`) are those of its BMv2 runner.
 """
 
 from __future__ import annotations

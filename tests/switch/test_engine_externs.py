@@ -20,7 +20,7 @@ from switch.native.program import Program
 _SHAPE = struct.Struct(">BIQQQ16s")
 SIZE = _SHAPE.size
 COUNT, WRITE, READ, WRITE_WIDE, READ_WIDE, FLIP, BYTE_METER, PACKET_METER, RANDOM = range(9)
-CRC16, CRC32, CSUM16, XOR16, IDENTITY, CRC32_BITS = range(10, 16)
+CRC16, CRC32, CSUM16, XOR16, IDENTITY, CRC32_BITS, LOOP = range(10, 17)
 LOG, ASSERT, IN_SET = 20, 21, 22
 CHECKSUM = 30
 
@@ -308,6 +308,16 @@ def test_a_parser_value_set_is_filled_at_run_time(asker: Asker) -> None:
     assert caught.value.kind == "full"
     asker.engine.value_set_clear(name)
     assert asker.ask(IN_SET, 5) == 0
+
+
+# ---- loops ----
+
+
+def test_a_loop_that_does_not_end_ends_the_pass_and_is_counted(asker: Asker) -> None:
+    assert asker.ask(LOOP, low=1_000) == 999 * 1_000 // 2
+    assert asker.engine.faults()["parser_loops"] == 0
+    asker.ask(LOOP, low=2**64 - 1)
+    assert asker.engine.faults()["parser_loops"] == 1
 
 
 # ---- messages ----

@@ -68,6 +68,9 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t sm) {
             // An odd number of bits, padded with zeros at the end.
             hash(h.ask.result, HashAlgorithm.crc32, h.ask.low, { h.ask.index[2:0], h.ask.wide[6:0] }, h.ask.high);
         }
+        else if (h.ask.op == 16) {
+            for (bit<64> i = 0; i < h.ask.low; i = i + 1) { h.ask.result = h.ask.result + i; }
+        }
         else if (h.ask.op == 20) { log_msg("index {} of {}", { h.ask.index, h.ask.low }); }
         else if (h.ask.op == 21) { assert(h.ask.index != 0); }
         else if (h.ask.op == 22) { h.ask.result = (bit<64>)m.in_set; }
