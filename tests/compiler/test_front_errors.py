@@ -227,8 +227,8 @@ def test_hostile_input_is_refused_without_a_traceback(text: str) -> None:
 WORDS = (
     "header struct control parser state transition select action table key actions entries apply if else switch return "
     "bit int varbit bool const typedef enum extern package in out inout true false error match_kind default exit for "
-    "this type list tuple value_set x y H S main ( ) { } [ ] < > >> ; : , . .. ... &&& & && | || + ++ - * / % = == != <= "
-    '>= ! ~ ? @ _ {#} |+| 8w5 4s3 0x1F 7 "s" @pragma #'
+    "this type list tuple value_set x y H S main ( ) { } [ ] < > >> ; : , . .. ... &&& & && | || + ++ - * / % = == != "
+    '<= >= ! ~ ? @ _ {#} |+| 8w5 4s3 0x1F 7 "s" @pragma #'
 ).split()
 
 
