@@ -355,3 +355,13 @@ def test_a_frame_of_another_host_with_our_queue_pair_number_is_not_taken() -> No
     pair.b.rx(0, stranger.cnp(), 0)  # source 10.0.0.2 itself, not the peer 10.0.0.1
     assert drops(pair.b) == {"unknown_qp": 1}
     assert pair.b.queue_pairs[QPN].requester.cnps == 0
+
+
+def test_acknowledged_bytes_grow_while_a_message_is_under_way():
+    pair = NicPair()
+    pair.a.post(NicPair.QPN, 1, 1000 * 1024, 0)
+    pair.wire.run(until=50_000)
+    acked = pair.requester.bytes_acked
+    assert 0 < acked < 1000 * 1024 and acked % (16 * 1024) == 0  # an ACK every 16 packets
+    pair.wire.run()
+    assert pair.requester.bytes_acked == 1000 * 1024

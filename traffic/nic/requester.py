@@ -103,7 +103,7 @@ class Requester:
         self.retransmitted = 0
         self.bytes_sent = 0
         """Payload, each byte once."""
-        self.bytes_acked = 0
+        self._bytes_done = 0
         self.cnps = 0
         self.stale_acks = 0
         self._mtu = mtu
@@ -229,6 +229,14 @@ class Requester:
 
     # -- acknowledgements
 
+    @property
+    def bytes_acked(self) -> int:
+        """Payload bytes acknowledged so far, those of unfinished messages included."""
+        if not self._unacked:
+            return self._bytes_done
+        work = self._unacked[0]
+        return self._bytes_done + min(max(0, self.una - work.first_psn) * self._mtu, work.bytes)
+
     def on_acknowledge(self, psn: int, syndrome: int, echoed: bytes | None, now: int) -> None:
         """An ACK or NAK for this queue pair arrived."""
         if self.failed:
@@ -278,7 +286,7 @@ class Requester:
         while unacked and unacked[0].end_psn <= acked:
             work = unacked.popleft()
             work.ended = now
-            self.bytes_acked += work.bytes
+            self._bytes_done += work.bytes
             self._on_done(self, work, now)
 
     def _go_back(self, now: int) -> None:
