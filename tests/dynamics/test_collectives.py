@@ -26,7 +26,9 @@ def ring_ns(ranks: int, size: int, mtu: int, hops: list[int], delay: int) -> flo
     def latency(rank: int) -> float:
         return hops[rank] * delay + (hops[rank] - 1) * last
 
-    chains = [sum(latency((start + step) % ranks) for step in range(2 * (ranks - 1))) for start in range(ranks)]
+    chains = [
+        sum(latency((start + step) % ranks) for step in range(2 * (ranks - 1))) for start in range(ranks)
+    ]
     return transfer + max(chains)
 
 
