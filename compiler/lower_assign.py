@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from compiler import arith, ir, tree, types
 from compiler.lower_context import Scope
-from compiler.lower_expr import (
-    as_scalar,
-    default_value,
-    freeze,
-    lower,
-    materialize,
-    member,
-    read,
-    retype,
-    rvalue,
-    validity,
-)
+from compiler.lower_effects import freeze, materialize
+from compiler.lower_expr import as_scalar, lower, member, read, rvalue, validity
+from compiler.lower_literals import default_value, retype
 from compiler.values import (
     SCALARS,
     Element,

@@ -9,7 +9,8 @@ from typing import Any
 from compiler import arith, ir, tree, types
 from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place, write_through
 from compiler.lower_context import NeedsOwnStorage, Scope
-from compiler.lower_expr import as_scalar, freeze, has_effects, lower, rvalue, scalar, validity
+from compiler.lower_effects import freeze, has_effects
+from compiler.lower_expr import as_scalar, lower, rvalue, scalar, validity
 from compiler.values import (
     SCALARS,
     BlockObject,

@@ -62,7 +62,9 @@ class Lowering:
     def claim(self, kind: str, name: str, pos: int) -> None:
         """Take a control-plane name; it is an error when something of that kind has it."""
         if (kind, name) in self.shown:
-            raise self.error(pos, f"the control plane would know two {kind}s as {name}; give one another @name")
+            raise self.error(
+                pos, f"the control plane would know two {kind}s as {name}; give one another @name"
+            )
         self.shown.add((kind, name))
 
     def number(self, kind: str) -> int:

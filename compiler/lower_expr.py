@@ -7,6 +7,8 @@ from typing import Any
 from compiler import arith, ir, tree, types
 from compiler.ir import bits
 from compiler.lower_context import Scope
+from compiler.lower_effects import freeze, has_effects, materialize
+from compiler.lower_literals import aggregate, constant, default_value, retype
 from compiler.storage import NoStorage, header_field, scalar_of
 from compiler.values import (
     SCALARS,
@@ -23,128 +25,6 @@ from compiler.values import (
     Union,
     Value,
 )
-
-# --------------------------------------------------------------------------- effects and order
-
-
-_PURE_CALLS = frozenset({"header_method", "size_method", "constructor"})
-
-
-def has_effects(node: Any) -> bool:
-    """Whether evaluating an expression can change anything (conservative)."""
-    if isinstance(node, tree.Call):
-        if node.kind not in _PURE_CALLS or node.method in ("setValid", "setInvalid"):
-            return node.kind != "size_method"
-        return any(has_effects(arg.expr) for arg in node.args)
-    if isinstance(node, tree.Binary):
-        return has_effects(node.left) or has_effects(node.right)
-    if isinstance(node, tree.Member | tree.Unary | tree.Cast | tree.Slice):
-        return has_effects(node.expr)
-    if isinstance(node, tree.Index):
-        return has_effects(node.expr) or has_effects(node.index)
-    if isinstance(node, tree.PlusSlice):
-        return has_effects(node.expr) or has_effects(node.low)
-    if isinstance(node, tree.Ternary):
-        return has_effects(node.condition) or has_effects(node.yes) or has_effects(node.no)
-    if isinstance(node, tree.ListExpr):
-        return any(has_effects(e) for e in node.elements)
-    if isinstance(node, tree.StructExpr):
-        return any(has_effects(f.expr) for f in node.fields)
-    return False
-
-
-def freeze(scope: Scope, value: Value, node: tree.Node) -> Value:
-    """A value that later statements cannot change."""
-    if isinstance(value, SCALARS):
-        return value if not ir.cells(value) else materialize(scope, value, node)
-    if isinstance(value, Record):
-        return Record(value.type, {name: freeze(scope, part, node) for name, part in value.fields.items()})
-    if isinstance(value, Header | LastHeader | Union | Stack | HeaderLiteral | StackLiteral | Element):
-        return materialize(scope, value, node)
-    return value
-
-
-def materialize(scope: Scope, value: Value, node: tree.Node, hint: str = "tmp") -> Value:
-    """A copy of a value in new storage."""
-    from compiler.lower_assign import assign
-
-    if isinstance(value, SCALARS):
-        cell = scope.temporary(value.type, hint)
-        scope.emit(ir.Assign(cell, value, pos=node.pos))
-        return cell
-    if isinstance(
-        value, Record | Header | LastHeader | Union | Stack | HeaderLiteral | StackLiteral | Element
-    ):
-        copy = scope.new(f"{scope.path}.{hint}", value.type, node)
-        assign(scope, copy, value, node)
-        return copy
-    return value
-
-
-# --------------------------------------------------------------------------- constants
-
-
-def constant(scope: Scope, value: Any, type_: types.Type, node: tree.Node) -> Value:
-    """A compile-time value of `type_`."""
-    type_ = types.underlying(type_)
-    if isinstance(value, bool):
-        return arith.boolean(value)
-    if isinstance(value, int):
-        if isinstance(type_, types.BitType):
-            return arith.const(value, bits(type_.width, type_.signed))
-        return ir.Const(value, bits(max(32, value.bit_length() + 1), value < 0))
-    if isinstance(value, types.EnumValue):
-        return arith.const(value.type.members.index(value.name), bits(32))
-    if isinstance(value, types.ErrorValue):
-        return arith.const(scope.low.errors[value.name], bits(32))
-    if isinstance(value, str):
-        return Text(value)
-    if isinstance(value, tuple | list):
-        return _constant_aggregate(scope, list(value), type_, node)
-    scope.fail(node, f"a constant of type {type_} is not supported here")
-
-
-def _constant_aggregate(scope: Scope, parts: list[Any], type_: types.Type, node: tree.Node) -> Value:
-    if isinstance(type_, types.RecordType):
-        fields = {
-            f.name: constant(scope, part, f.type, node) for f, part in zip(type_.fields, parts, strict=True)
-        }
-        if isinstance(type_, types.HeaderType):
-            return HeaderLiteral(type_, ir.TRUE, fields)
-        return Record(type_, fields)
-    if isinstance(type_, types.TupleType):
-        pairs = enumerate(zip(type_.elements, parts, strict=True))
-        return Record(type_, {str(i): constant(scope, part, t, node) for i, (t, part) in pairs})
-    if isinstance(type_, types.StackType):
-        elements = [constant(scope, part, type_.element, node) for part in parts]
-        if type_.is_header_stack:
-            return StackLiteral(type_, elements)
-        return Record(type_, {str(i): e for i, e in enumerate(elements)})
-    if isinstance(type_, types.ListType):
-        elements = [constant(scope, part, type_.element, node) for part in parts]
-        return Record(type_, {str(i): e for i, e in enumerate(elements)})
-    scope.fail(node, f"a constant of type {type_} is not supported here")
-
-
-def default_value(scope: Scope, type_: types.Type, node: tree.Node) -> Value:
-    """What `...` stands for: zero, false, invalid header."""
-    type_ = types.underlying(type_)
-    scalar = scalar_of(type_)
-    if scalar is not None and scalar.kind != "varbit":
-        return ir.Const(0, scalar)
-    if isinstance(type_, types.HeaderType | types.HeaderUnionType):
-        return HeaderLiteral(type_, ir.FALSE, {})
-    if isinstance(type_, types.RecordType):
-        return Record(type_, {f.name: default_value(scope, f.type, node) for f in type_.fields})
-    if isinstance(type_, types.TupleType):
-        return Record(type_, {str(i): default_value(scope, t, node) for i, t in enumerate(type_.elements)})
-    if isinstance(type_, types.StackType):
-        elements = [default_value(scope, type_.element, node) for _ in range(type_.size)]
-        if type_.is_header_stack:
-            return StackLiteral(type_, elements)
-        return Record(type_, {str(i): e for i, e in enumerate(elements)})
-    scope.fail(node, f"`...` for type {type_} is not supported")
-
 
 # --------------------------------------------------------------------------- expressions
 
@@ -469,48 +349,6 @@ def cast(scope: Scope, value: Value, type_: types.Type, node: tree.Node) -> Valu
     return arith.wrap(source, scalar_type)
 
 
-def retype(scope: Scope, value: Value, type_: types.Type, node: tree.Node) -> Value:
-    """An aggregate as another aggregate type with the same parts (tuple to struct, struct to header…)."""
-    if isinstance(value, Record):
-        parts = list(value.fields.values())
-        return _aggregate(scope, parts, type_, node)
-    if isinstance(value, Header | HeaderLiteral | Union | Stack | StackLiteral):
-        if value.type == type_:
-            return value
-        if isinstance(value, HeaderLiteral) and isinstance(type_, types.HeaderType):
-            return HeaderLiteral(type_, value.valid, value.fields)
-    scope.fail(node, f"a cast to {type_} is not supported here")
-
-
-def _aggregate(scope: Scope, parts: list[Value], type_: types.Type, node: tree.Node) -> Value:
-    """A struct, header, tuple, stack or array of `parts`, in order."""
-    if isinstance(type_, types.RecordType):
-        names = [f.name for f in type_.fields]
-        expected = [f.type for f in type_.fields]
-    elif isinstance(type_, types.TupleType):
-        names = [str(i) for i in range(len(type_.elements))]
-        expected = list(type_.elements)
-    elif isinstance(type_, types.StackType):
-        names = [str(i) for i in range(type_.size)]
-        expected = [type_.element] * type_.size
-    elif isinstance(type_, types.ListType):
-        names = [str(i) for i in range(len(parts))]
-        expected = [type_.element] * len(parts)
-    else:
-        scope.fail(node, f"a list as a value of type {type_} is not supported")
-    fields: dict[str, Value] = {}
-    for name, wanted, part in zip(names, expected, parts, strict=False):
-        inner = types.underlying(wanted)
-        fields[name] = retype(scope, part, inner, node) if isinstance(part, Record) else part
-    for name, wanted in zip(names[len(parts) :], expected[len(parts) :], strict=True):
-        fields[name] = default_value(scope, wanted, node)
-    if isinstance(type_, types.HeaderType):
-        return HeaderLiteral(type_, ir.TRUE, fields)
-    if isinstance(type_, types.StackType) and type_.is_header_stack:
-        return StackLiteral(type_, list(fields.values()))
-    return Record(type_, fields)
-
-
 def _list(scope: Scope, node: tree.ListExpr) -> Value:
     parts: list[Value] = []
     for number, element in enumerate(node.elements):
@@ -518,7 +356,7 @@ def _list(scope: Scope, node: tree.ListExpr) -> Value:
         if any(has_effects(later) for later in node.elements[number + 1 :]):
             value = freeze(scope, value, element)
         parts.append(value)
-    return _aggregate(scope, parts, types.underlying(scope.type(node)), node)
+    return aggregate(scope, parts, types.underlying(scope.type(node)), node)
 
 
 def _struct(scope: Scope, node: tree.StructExpr) -> Value:

@@ -8,16 +8,8 @@ from typing import Any
 from compiler import arith, ir, tree
 from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place
 from compiler.lower_context import Scope
-from compiler.lower_expr import (
-    as_scalar,
-    cast,
-    element_of,
-    freeze,
-    has_effects,
-    lower,
-    read,
-    rvalue,
-)
+from compiler.lower_effects import freeze, has_effects
+from compiler.lower_expr import as_scalar, cast, element_of, lower, read, rvalue
 from compiler.values import Record, Stack, Value
 
 Statements = Sequence["tree.Statement | tree.Decl"]
