@@ -86,14 +86,62 @@ static int pool_grow(xf_pool *pool, uint32_t size) {
     return 1;
 }
 
-xf_packet *packet_new(xf_pool *pool, uint32_t frame_length) {
+#ifdef XF_SANITIZE
+/* Every packet and PHV is a block of its own and no longer than it must be, so that a sanitizer sees its bounds. */
+static xf_packet *block_take(xf_pool *pool, uint32_t frame_length) {
+    xf_packet *p = malloc(sizeof *p + pool->room + frame_length);
+    if (!p) return NULL;
+    p->pool = pool;
+    p->phv = NULL;
+    return p;
+}
+static void block_give(xf_packet *p) { free(p); }
+static void *phv_take(xf_phvs *phvs) { return malloc(phvs->size); }
+static void phv_give(xf_phvs *phvs, void *phv) {
+    (void)phvs;
+    free(phv);
+}
+#else
+static xf_packet *block_take(xf_pool *pool, uint32_t frame_length) {
     uint32_t size = 0;
     xf_packet *p;
     while (frame_length > capacities[size]) size++;
-    if (!pool) return NULL;
     if (!pool->free[size] && !pool_grow(pool, size)) return NULL;
     p = pool->free[size];
     pool->free[size] = p->next;
+    return p;
+}
+static void block_give(xf_packet *p) {
+    p->next = p->pool->free[p->size];
+    p->pool->free[p->size] = p;
+}
+static void *phv_take(xf_phvs *phvs) {
+    void *phv;
+    if (!phvs->free) {
+        uint32_t count;
+        uint8_t *at = slab_new(&phvs->slabs, phvs->size, &count);
+        if (!at) return NULL;
+        for (at += (size_t)phvs->size * count; count--;) {
+            at -= phvs->size;
+            *(void **)at = phvs->free;
+            phvs->free = at;
+        }
+    }
+    phv = phvs->free;
+    phvs->free = *(void **)phv;
+    return phv;
+}
+static void phv_give(xf_phvs *phvs, void *phv) {
+    *(void **)phv = phvs->free;
+    phvs->free = phv;
+}
+#endif
+
+xf_packet *packet_new(xf_pool *pool, uint32_t frame_length) {
+    xf_packet *p;
+    if (!pool) return NULL;
+    p = block_take(pool, frame_length);
+    if (!p) return NULL;
     pool->live++;
     p->next = NULL;
     p->data = (uint8_t *)(p + 1) + pool->room;
@@ -105,8 +153,7 @@ xf_packet *packet_new(xf_pool *pool, uint32_t frame_length) {
 void packet_free(xf_packet *p) {
     xf_pool *pool = p->pool;
     packet_close(p);
-    p->next = pool->free[p->size];
-    pool->free[p->size] = p;
+    block_give(p);
     pool->live--;
     if (pool->retired && !pool->live) pool_free(pool);
 }
@@ -128,25 +175,13 @@ void phvs_free(xf_phvs *phvs) {
 }
 
 int packet_open(xf_packet *p, xf_phvs *phvs) {
-    if (!phvs->free) {
-        uint32_t count;
-        uint8_t *at = slab_new(&phvs->slabs, phvs->size, &count);
-        if (!at) return 0;
-        for (at += (size_t)phvs->size * count; count--;) {
-            at -= phvs->size;
-            *(void **)at = phvs->free;
-            phvs->free = at;
-        }
-    }
-    p->phv = phvs->free;
-    phvs->free = *(void **)p->phv;
+    p->phv = phv_take(phvs);
     p->phvs = phvs;
-    return 1;
+    return p->phv != NULL;
 }
 
 void packet_close(xf_packet *p) {
     if (!p->phv) return;
-    *(void **)p->phv = p->phvs->free;
-    p->phvs->free = p->phv;
+    phv_give(p->phvs, p->phv);
     p->phv = NULL;
 }
