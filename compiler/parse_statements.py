@@ -192,6 +192,8 @@ class StatementParser(ExpressionParser):
             return tree.Assign(pos, left, self.expression(), ">>")
         if isinstance(left, tree.Call):
             return tree.CallStatement(pos, left)
+        if op in ("++", "-") and self.peek() in (";", "-"):
+            self.problem("P4 has no ++ and --; write x = x + 1")
         if op == IDENTIFIER and isinstance(left, tree.Name):
             raise SyntaxProblem(pos, f"'{left.name}' is not a type that is declared before this line")
         self.problem(f"expected '=' or a call, found {self.describe()}")

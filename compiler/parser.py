@@ -7,12 +7,14 @@ from compiler import tree
 from compiler.errors import CompileError
 from compiler.lexer import END, IDENTIFIER, PRAGMA, tokenize
 from compiler.parse_statements import StatementParser
+from compiler.scope import did_you_mean, missing_include
 from compiler.source import Source
 from compiler.tokenstream import SyntaxProblem, TooManyErrors
 
-TOP_LEVEL = frozenset(
-    "header header_union struct enum error match_kind typedef type const extern parser control package action".split()
-)
+OUTERMOST = ("control", "parser", "package", "header", "header_union", "struct", "extern", "typedef", "enum")
+"""Keywords that begin a declaration and occur nowhere inside of one."""
+
+BEGINNINGS = (*OUTERMOST, "const", "action", "error", "match_kind")
 
 
 def parse(source: Source) -> tree.Program:
@@ -50,6 +52,8 @@ class Parser(StatementParser):
         return tree.Program(decls)
 
     def _resynchronise(self, start: int) -> None:
+        if self.i > start and self.at(*OUTERMOST):
+            return  # a brace was forgotten before this declaration
         self.skip_past(start)
         while self.at("}"):
             self.i += 1
@@ -88,21 +92,25 @@ class Parser(StatementParser):
             (kind == "type" and self.peek() not in (IDENTIFIER, "(")) or self._at_newtype()
         ):
             return self._typedef(annotations)
-        if (
-            kind == IDENTIFIER
-            and not self.is_type_name(self.texts[self.i])
-            and self.peek() not in (IDENTIFIER, "<")
-        ):
-            name = self.texts[self.i]
-            if self.peek() == "(":
-                self.problem(f"'{name}' is not a type that is declared before this line")
-            self.problem(f"'{name}' begins no declaration (header, struct, parser, control, const, …)")
+        if kind == IDENTIFIER and not self.is_type_name(self.texts[self.i]):
+            self._unknown_beginning()
         if not (kind == IDENTIFIER or self.starts_type() or kind == "."):
             self.problem(f"expected a declaration, found {self.describe()}")
         ref = self.type_ref()
         if self.at("("):
             return self.instance(annotations, ref)
         return self._function(annotations, ref)
+
+    def _unknown_beginning(self) -> None:
+        """A declaration begins with an unknown name: fine for a generic function's result, else an error."""
+        name = self.texts[self.i]
+        meant = did_you_mean(name, BEGINNINGS)
+        if self.peek() == IDENTIFIER and meant and self.peek(2) in ("(", "{", "<"):
+            self.problem(f"'{name}' begins no declaration{meant}")
+        if self.peek() == "(":
+            self.problem(f"'{name}' is not a type that is declared before this line{missing_include(name)}")
+        if self.peek() not in (IDENTIFIER, "<"):
+            self.problem(f"'{name}' begins no declaration (header, struct, parser, control, const, …)")
 
     def _at_newtype(self) -> bool:
         """`type T name;` with a declared T."""
@@ -358,7 +366,7 @@ class Parser(StatementParser):
             self.expect("{", "to open the parser")
             locals_: list[tree.Decl] = []
             states: list[tree.StateDecl] = []
-            while not self.at("}", END):
+            while not self.at("}", END, *OUTERMOST):
                 start, nesting = self.i, self.nesting
                 try:
                     inner = self.annotations()
@@ -369,6 +377,8 @@ class Parser(StatementParser):
                 except SyntaxProblem as problem:
                     self.nesting = nesting
                     self.report(problem)
+                    if self.i > start and self.at("state"):
+                        continue  # a brace was forgotten before this state
                     self.skip_past(start)
                     if self.i == start:
                         self.i += 1
@@ -407,7 +417,7 @@ class Parser(StatementParser):
         body: list[tree.Statement | tree.Decl] = []
         transition: tree.Transition | tree.Select | None = None
         with self.scope():
-            while not self.at("}", "transition", END):
+            while not self.at("}", "transition", "state", END, *OUTERMOST):
                 start, nesting = self.i, self.nesting
                 try:
                     body.append(self.statement_or_declaration())
@@ -462,7 +472,7 @@ class Parser(StatementParser):
             self.expect("{", "to open the control")
             locals_: list[tree.Decl] = []
             body: tree.Block | None = None
-            while not self.at("}", END):
+            while not self.at("}", END, *OUTERMOST):
                 start, nesting = self.i, self.nesting
                 try:
                     inner = self.annotations()
@@ -519,6 +529,10 @@ class Parser(StatementParser):
                 raise SyntaxProblem(at, f"the table {name} has the property '{prop}' twice")
             seen.add(prop)
             self.expect("=", f"after the table property {prop}")
+            if self.at("{") and kind not in ("key", "actions", "entries"):
+                meant = did_you_mean(prop, ("key", "actions", "entries"))
+                if meant:
+                    raise SyntaxProblem(at, f"a table has no property '{prop}'{meant}")
             if kind == "key":
                 table.keys = self._keys()
                 table.has_keys = True

@@ -75,6 +75,25 @@ def _parameters(decl: tree.Decl) -> list[tree.Param]:
     return list(getattr(decl, "params", ()) if found is None else found)
 
 
+LIBRARY = {
+    "core.p4": ["packet_in", "packet_out", "NoAction", "verify"],
+    "v1model.p4": (
+        "V1Switch standard_metadata_t mark_to_drop counter meter register direct_counter direct_meter action_profile "
+        "action_selector hash random digest clone resubmit recirculate update_checksum verify_checksum HashAlgorithm "
+        "CounterType MeterType CloneType truncate log_msg PortId_t"
+    ).split(),
+}
+"""What the two system files declare, for a hint when an include is missing."""
+
+
+def missing_include(name: str) -> str:
+    """A hint when `name` comes from a system file that was not included."""
+    for file, names in LIBRARY.items():
+        if name in names:
+            return f" (it comes with #include <{file}>)"
+    return ""
+
+
 def did_you_mean(name: str, candidates: Iterator[str] | list[str] | tuple[str, ...]) -> str:
     """`; did you mean 'x'?` when a candidate is close to `name`, else nothing."""
     options = list(dict.fromkeys(candidates))[:5000]

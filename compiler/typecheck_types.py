@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler import tree, types
 from compiler import typecheck_rules as rules
-from compiler.scope import did_you_mean
+from compiler.scope import did_you_mean, missing_include
 from compiler.typecheck_base import CheckerBase, plural
 from compiler.types import Type, TypeVar
 
@@ -115,7 +115,8 @@ class TypeResolver(CheckerBase):
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], TYPE_DECLS)]
             names += TYPE_WORDS
-            self.error(pos, f"the type '{name}' is not declared{did_you_mean(name, names)}")
+            hint = missing_include(name) or did_you_mean(name, names)
+            self.error(pos, f"the type '{name}' is not declared{hint}")
             return None
         if not isinstance(found[0], TYPE_DECLS):
             self.error(

@@ -100,6 +100,18 @@ CASES = [
     ("top", "const bit<8> X = 1 << 100000;", "is more than the 2048 bits"),
     ("top", "struct s_t { bit<0x_> a; }", "has no digits"),
     ("top", "enum bit<8> e_t { a }", "and a value for a"),
+    (
+        "top",
+        "contorl X(inout meta_t m) { apply { } }",
+        "'contorl' begins no declaration; did you mean 'control'?",
+    ),
+    (
+        "locals",
+        "table t { keys = { hdr.ip.dst : exact; } }",
+        "a table has no property 'keys'; did you mean 'key'?",
+    ),
+    ("body", "hdr.ip.ttl--;", "P4 has no ++ and --"),
+    ("top", "bit<8> f(in bit<8> x) { return f(x); }", "a function cannot call itself"),
     ("top", "controll X() { }", "the type 'controll' is not declared; did you mean 'control'?"),
     ("parser", "state start { transition next; }", "there is no state 'next'"),
     ("parser", "state begin { transition accept; }", "has no state 'start'"),
@@ -142,6 +154,20 @@ def test_several_syntax_errors_are_reported_in_one_run() -> None:
         locals_="action a() { meta.a = ; }\naction b() { meta.a == 1; }\ntable t { key { } }\n"
     )
     assert [d.line for d in found] == sorted({d.line for d in found}) and len(found) == 3
+
+
+def test_a_forgotten_brace_gives_one_message() -> None:
+    (found,) = complaints(parser="state start { transition next; state next { transition accept; }")
+    assert "to close the state start" in found.message
+
+
+def test_a_missing_system_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bare.p4"
+    path.write_text(
+        "header h_t { bit<8> a; }\nparser P(packet_in pkt, out h_t h) { state start { transition accept; } }\n"
+    )
+    with pytest.raises(CompileError, match=r"it comes with #include <core\.p4>"):
+        check(path)
 
 
 def test_one_mistake_gives_one_message() -> None:
