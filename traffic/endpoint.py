@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from switch.native.fabric import Fabric
 from traffic.build import EndpointConfig, SendConfig
+from traffic.nic.native.nic import NativeNic, NativePair
 from traffic.nic.nic import Nic, QueuePair, Recorder, discard
 from traffic.nic.requester import SendWork
 from traffic.wire import telemetry
@@ -17,10 +19,17 @@ class Endpoint:
     All times are ns of the driving clock; records carry them as they are.
     """
 
-    def __init__(self, config: EndpointConfig, *, record: Recorder = discard) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig,
+        *,
+        record: Recorder = discard,
+        make_nic: Callable[..., Nic | NativeNic] = Nic,
+    ) -> None:
+        """`make_nic` is `Nic` or a `NicGroup.nic`, which is the same NIC in C."""
         self.config = config
         self.name = config.nic.name
-        self.nic = Nic(
+        self.nic = make_nic(
             config.nic,
             record=record,
             on_sent=self._on_sent,
@@ -51,6 +60,10 @@ class Endpoint:
         self._received_at: dict[int, int] = {}
         self.rx = self.nic.rx
         self.next_deadline = self.nic.next_deadline
+
+    def join(self, fabric: Fabric) -> int:
+        """Become a node of a fabric in C; returns its number there."""
+        return self.nic.join(fabric) if isinstance(self.nic, NativeNic) else fabric.add_python(self)
 
     def poll(self, now: int) -> Sequence[tuple[int, bytes]]:
         """See `traffic.nic.nic.Nic.poll`."""
@@ -181,7 +194,7 @@ class Endpoint:
                 )
             self._sample_telemetry(pair, now)
 
-    def _sample_telemetry(self, pair: QueuePair, now: int) -> None:
+    def _sample_telemetry(self, pair: QueuePair | NativePair, now: int) -> None:
         """An `int` record of the last packet that came with telemetry since the last sample."""
         data, pair.responder.new_telemetry = pair.responder.new_telemetry, None
         if data is None:
@@ -209,12 +222,11 @@ class Endpoint:
 
     def progress(self) -> dict[str, int]:
         """Counts for a progress display: messages and payload bytes."""
-        pairs = self.nic.queue_pairs.values()
         return {
             "sent": self.sent,
             "received": self.received,
             "failed": len(self.failed),
-            "bytes_received": sum(pair.responder.bytes_received for pair in pairs),
+            "bytes_received": self.nic.bytes_received,
         }
 
     def summary(self, now: int) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class BuildError(Exception):
     """There is no compiler, or it failed; the text says which and shows its first complaint."""
 
 
+_EXACT = ("-fno-strict-aliasing", "-ffp-contract=off")
+"""Floating-point results are those of the operations as written, on every machine."""
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A way to turn C into a shared library."""
@@ -47,7 +51,7 @@ class Compiler:
         """Arguments before the sources."""
         if self.is_tcc:
             return ("-shared", "-nostdlib", "-nostdinc")
-        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", "-fno-strict-aliasing", "-w")
+        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", *_EXACT, "-w")
 
 
 def cache_folder() -> Path:
@@ -97,14 +101,16 @@ def _digest(*parts: str | bytes) -> str:
     return h.hexdigest()[:32]
 
 
-def _compile(compiler: Compiler, optimise: str, sources: list[Path], target: Path) -> None:
+def _compile(
+    compiler: Compiler, optimise: str, sources: list[Path], target: Path, include: tuple[Path, ...] = ()
+) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / "made.so"
         command = [
             *compiler.command,
             *compiler.flags(optimise),
-            f"-I{HERE}",
+            *(f"-I{place}" for place in (HERE, *include)),
             "-o",
             str(made),
             *(str(s) for s in sources),
@@ -126,6 +132,27 @@ def runtime_sources() -> list[Path]:
     return sorted(HERE.glob("*.c"))
 
 
+def _built(name: str, sources: list[Path], headers: list[Path], include: tuple[Path, ...] = ()) -> Path:
+    """A library of these sources, from the cache or compiled."""
+    compiler = find_compiler()
+    inputs = [*sources, *headers]
+    key = _digest(
+        name, compiler.identity, *compiler.flags("O2"), *(p.name for p in inputs), *map(_read, inputs)
+    )
+    target = cache_folder() / f"{name}-{key}.so"
+    if not target.exists():
+        _compile(compiler, "O2", sources, target, include)
+    return target
+
+
+def extension(folder: Path, name: str) -> ctypes.CDLL:
+    """A library of every C file in `folder`, which may use the runtime and its headers. Raises BuildError."""
+    runtime()
+    headers = [*sorted(folder.glob("*.h")), *sorted(HERE.glob("*.h"))]
+    with _lock:
+        return ctypes.CDLL(str(_built(name, sorted(folder.glob("*.c")), headers, (folder,))))
+
+
 _lock = threading.Lock()
 _runtime: ctypes.CDLL | None = None
 
@@ -135,15 +162,7 @@ def runtime() -> ctypes.CDLL:
     global _runtime
     with _lock:
         if _runtime is None:
-            compiler = find_compiler()
-            inputs = [*runtime_sources(), *sorted(HERE.glob("*.h"))]
-            flags = compiler.flags("O2")
-            key = _digest(
-                "runtime", compiler.identity, *flags, *(p.name for p in inputs), *map(_read, inputs)
-            )
-            target = cache_folder() / f"runtime-{key}.so"
-            if not target.exists():
-                _compile(compiler, "O2", runtime_sources(), target)
+            target = _built("runtime", runtime_sources(), sorted(HERE.glob("*.h")))
             _runtime = ctypes.CDLL(str(target), mode=ctypes.RTLD_GLOBAL)
         return _runtime
 

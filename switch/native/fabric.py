@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 from enum import IntEnum
 from typing import Protocol
@@ -53,6 +53,8 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_fabric_touch": (None, (c_void_p, c_uint32)),
     "xf_fabric_touch_all": (None, (c_void_p,)),
     "xf_fabric_advance": (None, (c_void_p, c_uint64)),
+    "xf_fabric_pool": (c_void_p, (c_void_p,)),
+    "xf_fabric_entered": (None, (c_void_p,)),
     "xf_fabric_read": (None, (c_void_p, POINTER(FabricStats))),
 }
 
@@ -105,6 +107,8 @@ class Fabric:
         """Address of the C `xf_fabric`."""
         self.error: BaseException | None = None
         """What a Python node raised; the run ends with the instant in which it did."""
+        self.after_run: list[Callable[[], None]] = []
+        """Called whenever a run has returned: what was kept back during it comes out."""
         self._nodes: dict[int, PythonNode] = {}
         self._kept: list[object] = []
         self._finalizer = weakref.finalize(self, self._lib.xf_fabric_free, handle)
@@ -144,6 +148,8 @@ class Fabric:
         """Run every instant up to `until` (ns, inclusive); raises what a Python node raised."""
         limit = abi.NEVER - 1 if until is None else until
         result = Result(self._lib.xf_fabric_run(self.handle, limit, ask))
+        for action in self.after_run:
+            action()
         self._raise()
         return result
 
@@ -151,6 +157,19 @@ class Fabric:
         if self.error is not None:
             error, self.error = self.error, None
             raise error
+
+    @property
+    def pool(self) -> int:
+        """Address of the `xf_pool` that nodes in C take frames from."""
+        pool: int = self._lib.xf_fabric_pool(self.handle)
+        return pool
+
+    @property
+    def entered(self) -> int:
+        """Address of `xf_fabric_entered`, for nodes in C that call Python."""
+        address = ctypes.cast(self._lib.xf_fabric_entered, c_void_p).value
+        assert address is not None
+        return address
 
     def interrupt(self) -> None:
         """From inside `run`: let it return after this instant."""

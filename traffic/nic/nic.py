@@ -40,6 +40,12 @@ class Recorder(Protocol):
     def __call__(self, kind: str, t: int, **fields: Any) -> None: ...
 
 
+class Flow(Protocol):
+    """One direction of a queue pair of a NIC."""
+
+    config: QueuePairConfig
+
+
 def discard(kind: str, t: int, **fields: Any) -> None:
     """A recorder that keeps nothing."""
 
@@ -278,9 +284,14 @@ class Nic:
             totals.append((self._paused_ps[c] + running) // 1000)
         return totals
 
-    def rate_of(self, requester: Requester, now: int) -> float:
+    @property
+    def bytes_received(self) -> int:
+        """Payload that arrived in order, all queue pairs."""
+        return sum(pair.responder.bytes_received for pair in self.queue_pairs.values())
+
+    def rate_of(self, flow: Flow, now: int) -> float:
         """Current rate of a flow in fabric bit/s."""
-        congestion: CongestionControl = requester.congestion
+        congestion: CongestionControl = self.queue_pairs[flow.config.qpn].requester.congestion
         congestion.advance(now=now)
         return congestion.rate_bps * self.config.time_scale
 

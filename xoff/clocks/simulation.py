@@ -26,6 +26,8 @@ from switch.native.program import Program
 from switch.native.sampler import EngineSampler, RecordFile
 from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
+from traffic.nic.native.nic import NicGroup, supports
+from traffic.nic.nic import Nic
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.fabric import FabricClock
@@ -185,8 +187,10 @@ class VirtualRun:
         )
 
     def _add_hosts(self, records: RecordWriter) -> None:
+        group = NicGroup() if in_c() else None
         for config in self.context.endpoints:
-            endpoint = Endpoint(config, record=records)
+            native = group is not None and supports(config.nic)
+            endpoint = Endpoint(config, record=records, make_nic=group.nic if native else Nic)  # type: ignore[union-attr]
             self.endpoints.append(endpoint)
             self.clock.add(endpoint.name, endpoint)
 

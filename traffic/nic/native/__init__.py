@@ -1,0 +1,1 @@
+"""The NIC in C, and its binding. `traffic.nic.nic.Nic` is the reference that it equals frame for frame."""
