@@ -233,6 +233,7 @@ class SwitchHost:
         if running is None:
             return
         await running.server.stop()
+        await running.device.settle()
         if running.sampler is not None:
             running.sampler.sample(time.monotonic_ns(), everything=True)
             running.sampler.pauses(running.engine.take_pause_events())

@@ -185,6 +185,29 @@ def test_a_killed_switch_forgets_everything_and_comes_back_at_its_address(start,
     assert process.end() == 0
 
 
+def test_a_switch_may_be_killed_while_it_compiles_a_program(start, devices_file):
+    process = start("--devices", devices_file(device("s1", 3, program=None)), "--stdin-lifeline")
+    address = process.ready()["s1"]
+    for number in range(4):
+        config = config_of("entities")
+        document = json.loads(config.p4_device_config)
+        document["program"] = f"never compiled before {time.time_ns()}"
+        config.p4_device_config = json.dumps(document).encode()
+        client = connect(address)
+        request = p4r.SetForwardingPipelineConfigRequest(device_id=3, action=3, config=config)
+        call = client.stub.SetForwardingPipelineConfig.future(request, wait_for_ready=True)
+        moment = time.monotonic() + 0.02 * number  # at the call, and ever later in it
+        _until(lambda call=call, moment=moment: call.done() or time.monotonic() >= moment)
+        assert process.command("kill s1")["ok"]
+        assert process.command("restart s1")["ok"]
+        call.cancel()
+        client.close()
+    client = connect(address)
+    client.set_config(config_of("entities"))
+    client.close()
+    assert process.end() == 0
+
+
 def test_a_wrong_command_is_answered_with_a_sentence(start, devices_file):
     process = start("--devices", devices_file(device("s1", 3)), "--stdin-lifeline")
     process.ready()

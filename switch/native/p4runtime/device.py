@@ -87,6 +87,8 @@ class P4RuntimeDevice:
         self.engine = engine
         self.ports = PortMap(engine.cpu_port)
         self.arbitration = Arbitration(device_id)
+        self.packet_ins = 0
+        """Packet-ins on their way to the primary."""
         self.packet_ins_dropped = 0
         """Packet-ins for which there was no primary, or a client too slow to take them."""
         self._wake = wake
@@ -245,7 +247,9 @@ class P4RuntimeDevice:
                     packet = p4r.PacketIn(payload=frame)
                 else:
                     packet = self._pipeline.packets.packet_in(frame)
-                if not self._offer(p4r.StreamMessageResponse(packet=packet)):
+                if self._offer(p4r.StreamMessageResponse(packet=packet)):
+                    self.packet_ins += 1
+                else:
                     self.packet_ins_dropped += 1
         if "digest" in pending:
             now = self._clock()
@@ -261,6 +265,10 @@ class P4RuntimeDevice:
         self.ports.set(port, up)
         if self._pipeline is not None:
             self._pipeline.port_changed(port)
+
+    async def settle(self) -> None:
+        """Wait until no worker thread uses the engine any more; no request may be running."""
+        await asyncio.get_running_loop().run_in_executor(_builder, lambda: None)
 
     def close(self) -> None:
         """Stop timers."""
