@@ -218,7 +218,7 @@ class ExpressionChecker(Converter):
             self.error(index.pos, f"an index must be a number, not {index.type}")
             return expr
         expr.type = base.element
-        if isinstance(index.value, int) and not 0 <= index.value < base.size:
+        if isinstance(index.value, int) and not 0 <= index.value < max(1, base.size):
             self.error(
                 index.pos, f"the index {index.value} is outside the stack's {plural(base.size, 'element')}"
             )
@@ -500,6 +500,10 @@ class ExpressionChecker(Converter):
                 )
                 return expr
         expr.type = expr.yes.type
+        if isinstance(expr.type, InfIntType) and condition.value is None and not self.is_constant(condition):
+            self.error(expr.pos, "one of the two values of ?: needs a width, as in 16w1")
+            expr.type = types.UNKNOWN
+            return expr
         if condition.value is not None:
             expr.value = expr.yes.value if condition.value else expr.no.value
         return expr

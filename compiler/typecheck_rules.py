@@ -165,9 +165,11 @@ def same_expression(left: tree.Expr | None, right: tree.Expr | None) -> bool:
     if getattr(left, "op", None) != getattr(right, "op", None):
         return False
     if isinstance(left, tree.StructExpr) and isinstance(right, tree.StructExpr):
-        names = [f.name for f in left.fields], [f.name for f in right.fields]
-        if names[0] != names[1]:
-            return False
+        mine_by_name = {f.name: f.expr for f in left.fields}
+        others_by_name = {f.name: f.expr for f in right.fields}
+        return mine_by_name.keys() == others_by_name.keys() and all(
+            same_expression(mine_by_name[n], others_by_name[n]) for n in mine_by_name
+        )
     mine, others = list(_parts(left)), list(_parts(right))
     return (
         len(mine) == len(others)
