@@ -183,6 +183,22 @@ class FabricController:
         except asyncio.TimeoutError as error:
             raise ControllerError(f"{switch} is still there after {timeout:g} s") from error
 
+    async def wait_packet_ins(self, switch: str, count: int, *, timeout: float = 30.0) -> None:
+        """Until so many packet-ins of a switch have been handled in all; ControllerError after `timeout` s."""
+        device = self._device(switch)
+
+        async def done() -> None:
+            while device.packet_ins < count:
+                self._event.clear()
+                await self._event.wait()
+
+        try:
+            await asyncio.wait_for(done(), timeout)
+        except asyncio.TimeoutError as error:
+            raise ControllerError(
+                f"{switch}: {device.packet_ins} of {count} packet-ins came within {timeout:g} s"
+            ) from error
+
     async def verify_timers(self, *, wait: float = 1.0) -> dict[str, int]:
         """Laps of each switch's timer packet within `wait` seconds (0: PFC refresh is not running there)."""
         before = {name: await device.laps() for name, device in self._devices.items()}

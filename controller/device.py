@@ -60,6 +60,8 @@ class Device:
         self.ready = False
         self.programmed = 0
         """How many times it has been programmed: more than once after a restart."""
+        self.packet_ins = 0
+        """Packet-ins handled so far, over all sessions."""
         self._schema = schema
         self._emit = emit
         self._changed = changed
@@ -154,6 +156,8 @@ class Device:
                 self._emit(cell.record(self.name, *value))
 
     def _packet_in(self, payload: bytes, metadata: dict[str, Any]) -> None:
+        self.packet_ins += 1
+        self._changed()
         if metadata.get("reason") != telemetry.INT_REPORT:
             return
         try:

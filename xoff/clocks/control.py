@@ -26,6 +26,9 @@ class Control(Protocol):
     async def act(self, action: Action) -> None:
         """Carry out an action on the switches' tables."""
 
+    async def heard(self, switch: str, packet_ins: int) -> None:
+        """Return when it has handled so many packet-ins of a switch in all."""
+
     async def lost(self, switch: str) -> None:
         """Return when it knows that a switch was killed."""
 
@@ -76,6 +79,9 @@ class NoControl:
 
     async def collect(self) -> None:
         """Nothing to record."""
+
+    async def heard(self, switch: str, packet_ins: int) -> None:
+        """Nobody listens, or nobody who would say."""
 
     async def lost(self, switch: str) -> None:
         """Nobody was connected, or nobody who would say."""
@@ -128,6 +134,13 @@ class FabricControl:
     async def collect(self) -> None:
         """Record every counter that changed."""
         await self._controller.collect()
+
+    async def heard(self, switch: str, packet_ins: int) -> None:
+        """Wait for the last of them."""
+        try:
+            await self._controller.wait_packet_ins(switch, packet_ins)
+        except ControllerError as error:
+            raise XoffError(str(error)) from None
 
     async def lost(self, switch: str) -> None:
         """Wait until the session has ended."""

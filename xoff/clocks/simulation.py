@@ -26,8 +26,6 @@ from switch.native.program import Program
 from switch.native.sampler import EngineSampler, RecordFile
 from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
-from traffic.nic.native.nic import NicGroup, supports
-from traffic.nic.nic import Nic
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.fabric import FabricClock
@@ -74,6 +72,8 @@ class SimulatedSwitch:
         self.device = make_device()
         self.sampler = sampler
         self.address = "127.0.0.1:0"
+        self.packet_ins = 0
+        """Packet-ins handed to the controller so far, over all restarts."""
         self._make_device = make_device
         self._server: P4RuntimeServer | None = None
 
@@ -105,7 +105,9 @@ class SimulatedSwitch:
         """Hand what the engine reports to P4Runtime clients and records."""
         pending = self.engine.pending()
         if pending:
+            before = self.device.packet_ins
             self.device.drain(pending)
+            self.packet_ins += self.device.packet_ins - before
             if "pause" in pending:
                 self.sampler.pauses(self.engine.take_pause_events())
 
@@ -150,9 +152,9 @@ class VirtualRun:
             folder.facts["wall_seconds"]["ready"] = round(time.monotonic() - begun, 3)
             with folder.phase("workload"):
                 await self._simulate(control, records)
+            await self._deliver(control)
             await control.collect()
             for switch in self.switches.values():
-                switch.drain()
                 switch.sampler.sample(self.clock.now, everything=True)
             for endpoint in self.endpoints:
                 endpoint.sample(self.clock.now)
@@ -187,10 +189,8 @@ class VirtualRun:
         )
 
     def _add_hosts(self, records: RecordWriter) -> None:
-        group = NicGroup() if in_c() else None
         for config in self.context.endpoints:
-            native = group is not None and supports(config.nic)
-            endpoint = Endpoint(config, record=records, make_nic=group.nic if native else Nic)  # type: ignore[union-attr]
+            endpoint = Endpoint(config, record=records)
             self.endpoints.append(endpoint)
             self.clock.add(endpoint.name, endpoint)
 
@@ -205,7 +205,7 @@ class VirtualRun:
     async def _simulate(self, control: Control, records: RecordWriter) -> None:
         """Advance simulated time from event to event, with samples, actions and the display between."""
         experiment, clock = self.context.experiment, self.clock
-        await self._advance(clock.now + SETTLE_NS, None)
+        await self._advance(clock.now + SETTLE_NS, None, control)
         begin = clock.now
         for endpoint in self.endpoints:
             endpoint.start(begin)
@@ -229,7 +229,7 @@ class VirtualRun:
                     self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
                     records("note", clock.now, text=step.note)
                 until = min(next_sample, limit, steps[0].at if steps else limit)
-                await self._advance(until, bar)
+                await self._advance(until, bar, control)
         finished = self._finished()
         last = max((e.last_received_ns for e in self.endpoints), default=-1)
         write_collective(self.context, records, begin, last if finished else None, clock.now)
@@ -238,13 +238,20 @@ class VirtualRun:
                 records("note", clock.now, text=f"message {id} failed: {reason}")
         self.folder.facts["finished"] = finished
 
-    async def _advance(self, until: int, bar: TransferBar | None) -> None:
+    async def _deliver(self, control: Control) -> None:
+        """Hand on what the switches report; simulated time stands still until the controller has heard it."""
+        for name, switch in self.switches.items():
+            before = switch.packet_ins
+            switch.drain()
+            if switch.packet_ins != before:
+                await control.heard(name, switch.packet_ins)
+
+    async def _advance(self, until: int, bar: TransferBar | None, control: Control) -> None:
         """Run to `until` or to the workload's end, a step at a time so that Ctrl-C and the display get their turn."""
         clock = self.clock
         while clock.now < until and not (bar is not None and self._finished()):
             clock.run(until=min(until, clock.now + STEP_NS), stop=self._finished if bar is not None else None)
-            for switch in self.switches.values():
-                switch.drain()
+            await self._deliver(control)
             if bar is not None:
                 done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
                 bar.update(done, format_time(clock.now))
