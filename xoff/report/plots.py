@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -48,14 +47,17 @@ def _axes(height: float = 3.2) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _seconds(data: RunData, t: int) -> float:
-    return t / 1e9
+def _begin(data: RunData) -> int:
+    """When the traffic began, on the run's clock."""
+    return int(data.collective["start"]) if data.collective is not None else 0
 
 
-def _time_label(data: RunData) -> str:
-    if data.plan.time_scale == 1:
-        return "time (s)"
-    return f"wall time (s); 1 s = {1e6 / data.plan.time_scale:g} us in the fabric"
+def _us(data: RunData, t: float) -> float:
+    """Fabric microseconds since the traffic began."""
+    return (t - _begin(data)) / data.plan.time_scale / 1e3
+
+
+TIME_LABEL = "fabric time since the traffic began (us)"
 
 
 def _peer(data: RunData, node: str, port: int) -> str:
@@ -79,7 +81,7 @@ def queue_depths(data: RunData) -> str | None:
     for node, port, cls in ranked:
         series = data.queues[node, port, cls]
         axes.plot(
-            [_seconds(data, t) for t, _ in series],
+            [_us(data, t) for t, _ in series],
             [b / 1024 for _, b in series],
             label=f"{node}→{_peer(data, node, port)} c{cls}",
             linewidth=1.2,
@@ -88,20 +90,27 @@ def queue_depths(data: RunData) -> str | None:
     if policy is not None and policy.ecn_kmax_bytes and data.experiment.ecn:
         for bytes_, name in ((policy.ecn_kmin_bytes, "Kmin"), (policy.ecn_kmax_bytes, "Kmax")):
             axes.axhline(bytes_ / 1024, color="grey", linestyle=":", linewidth=1)
-            axes.annotate(name, (0, bytes_ / 1024), color="grey", va="bottom")
-    axes.set(xlabel=_time_label(data), ylabel="queue (KiB)", ylim=(0, None))
+            axes.annotate(name, (axes.get_xlim()[0], bytes_ / 1024), color="grey", va="bottom")
+    axes.set(xlabel=TIME_LABEL, ylabel="queue (KiB)", ylim=(0, None))
     axes.legend(loc="upper right", fontsize=7, ncols=2)
     return _svg(figure)
 
 
-def _rates(samples: Iterable[tuple[int, int]]) -> tuple[list[float], list[float]]:
-    """(middle of the interval in s, bit/s) from cumulative (t, bytes)."""
-    times, rates = [], []
-    ordered = sorted(samples)
-    for (t0, b0), (t1, b1) in itertools.pairwise(ordered):
-        if t1 > t0:
-            times.append((t0 + t1) / 2e9)
+RATE_BINS = 40
+"""A rate is a mean over this share of the time shown: acknowledgements come in steps."""
+
+
+def _rates(samples: Iterable[tuple[int, int]], begin: int, end: int) -> tuple[list[float], list[float]]:
+    """(middle of the interval in ns, bit/s) from cumulative (t, bytes)."""
+    width = max(1, (end - begin) // RATE_BINS)
+    times: list[float] = []
+    rates: list[float] = []
+    t0, b0 = begin, 0
+    for t1, b1 in sorted(samples):
+        if t1 - t0 >= width:
+            times.append((t0 + t1) / 2)
             rates.append((b1 - b0) * 8e9 / (t1 - t0))
+            t0, b0 = t1, b1
     return times, rates
 
 
@@ -121,9 +130,14 @@ def flow_throughput(data: RunData) -> str | None:
         return None
     figure, axes = _axes()
     for name, samples_by_time in sorted(series.items()):
-        times, rates = _rates(samples_by_time.items())
-        axes.plot(times, [r * data.plan.time_scale / 1e9 for r in rates], label=name, linewidth=1)
-    axes.set(xlabel=_time_label(data), ylabel="goodput (Gb/s)", ylim=(0, None))
+        times, rates = _rates(samples_by_time.items(), _begin(data), data.end)
+        axes.plot(
+            [_us(data, t) for t in times],
+            [r * data.plan.time_scale / 1e9 for r in rates],
+            label=name,
+            linewidth=1,
+        )
+    axes.set(xlabel=TIME_LABEL, ylabel="goodput (Gb/s)", ylim=(0, None))
     if len(series) <= 2 * MAX_SERIES:
         axes.legend(loc="upper right", fontsize=6, ncols=3)
     return _svg(figure)
@@ -133,8 +147,8 @@ def pauses_per_link(data: RunData) -> str | None:
     """When each queue was paused, a row per queue, longest first."""
     rows: dict[QueueKey, list[tuple[float, float]]] = defaultdict(list)
     for pause in data.pauses:
-        start, end = _seconds(data, pause.start), _seconds(data, pause.end)
-        rows[pause.node, pause.port, pause.cls].append((start, max(end - start, 1e-6)))
+        start, end = _us(data, pause.start), _us(data, pause.end)
+        rows[pause.node, pause.port, pause.cls].append((start, max(end - start, 1e-3)))
     if not rows:
         return None
     order = sorted(rows, key=lambda key: sum(length for _, length in rows[key]), reverse=True)[:30]
@@ -143,7 +157,7 @@ def pauses_per_link(data: RunData) -> str | None:
         axes.broken_barh(rows[key], (row - 0.4, 0.8), color="tab:red")
     axes.set_yticks(range(len(order)), [f"{n}→{_peer(data, n, p)} c{c}" for n, p, c in order], fontsize=7)
     axes.invert_yaxis()
-    axes.set(xlabel=_time_label(data), xlim=(0, max(_seconds(data, data.end), 1e-9)))
+    axes.set(xlabel=TIME_LABEL, xlim=(0, max(_us(data, data.end), 1e-9)))
     return _svg(figure)
 
 
