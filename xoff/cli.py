@@ -90,7 +90,7 @@ def run(
 
     Examples:
 
-    `xoff run --workload incast:bytes=2MB,degree=15 --no-pfc`
+    `xoff run --workload incast:bytes=2MB,senders=15 --no-pfc`
 
     `xoff run --topology dragonflyplus:groups=3 --load-balancing adaptive`
 
@@ -166,7 +166,7 @@ def topo(
 
 @app.command()
 def shell(
-    switch: Annotated[str, typer.Argument(help="Name of a switch of the running fabric, e.g. e0_0.")],
+    switch: Annotated[str, typer.Argument(help="Name of a switch of the running fabric, e.g. e1.")],
 ) -> None:
     """Open p4runtime-shell on a switch of the fabric that is running now."""
     from xoff.shell import open_shell
