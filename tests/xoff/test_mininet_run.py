@@ -236,3 +236,24 @@ def test_frames_of_a_run_are_well_formed_for_tshark(tmp_path):
                 assert bytes(rebuilt) == received
                 checked += 1
     assert checked
+
+
+def test_p4runtime_shell_reads_a_switch_of_the_running_fabric(tmp_path):
+    from xoff.shell import SHELL
+
+    if not SHELL.exists():
+        pytest.skip("p4runtime-shell is not installed (make setup)")
+    process, name, _ = start(tmp_path / "out", tmp_path)
+    try:
+        told = subprocess.run(
+            [sys.executable, "-m", "xoff.cli", "shell", "s1"],
+            input='for entry in table_entry["FabricIngress.routing.ipv4_lpm"].read(): print(entry)\nexit\n',
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert "lpm" in told.stdout and told.stdout.count("table_id") == 3, told.stdout + told.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert leftovers(name) == []
