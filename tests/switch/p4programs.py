@@ -1,5 +1,6 @@
 """P4 programs compiled once per test run, with this project's compiler or, where it is asked for, p4c."""
 
+import atexit
 import functools
 import os
 import shutil
@@ -19,6 +20,7 @@ def compiled(name: str) -> tuple[Path, Path]:
     XOFF_TEST_P4C=PATH compiles with p4c-bm2-ss instead.
     """
     folder = Path(tempfile.mkdtemp(prefix="xoff-test-p4-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     json, p4info = folder / f"{name}.json", folder / f"{name}.p4info.txtpb"
     source = PROGRAMS / f"{name}.p4"
     p4c = os.environ.get("XOFF_TEST_P4C")
