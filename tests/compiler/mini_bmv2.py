@@ -247,7 +247,7 @@ class Switch:
                 header, name = key["target"]
                 value = self.field(header, name)
                 width = 1 if name == "$valid$" else self.headers[header].width(name)
-                value &= (1 << width) - 1
+                value &= (1 << width) - 1 if key["mask"] is None else int(key["mask"], 16)
                 if match["match_type"] == "exact":
                     fits = value == int(match["key"], 16)
                 elif match["match_type"] == "ternary":

@@ -142,6 +142,16 @@ def test_only_the_chosen_side_of_a_conditional_expression_is_evaluated() -> None
     assert after(body, {"declarations": COUNT}, a=1) == fields(frame(a=1, c=1, d=1))
 
 
+def test_the_left_side_is_found_before_the_right_side_runs() -> None:
+    parts = {
+        "declarations": COUNT,
+        "parser": "p.extract(hdr.items.next); p.extract(hdr.items.next); transition accept;",
+    }
+    document = program("hdr.items[hdr.h.a].v = bump(hdr.h.a);", **parts)
+    assert Switch(document).run(frame(rest=bytes(4)))[8:12] == bytes([0, 1, 0, 0])
+    assert after("hdr.h.a -= bump(hdr.h.a);", {"declarations": COUNT}, a=10)["a"] == (10 - 11) % 256
+
+
 def test_an_index_is_evaluated_once_and_before_the_right_side() -> None:
     parts = {
         "declarations": COUNT,
@@ -225,6 +235,11 @@ def test_exit_copies_out_of_every_call_around_it() -> None:
                 action outer(inout bit<8> y) { inner(y); y = 4; }"""
     assert after("outer(hdr.h.a); hdr.h.b = 1;", {"locals": locals})["a"] == 3
     assert after("outer(hdr.h.a); hdr.h.b = 1;", {"locals": locals})["b"] == 0
+
+
+def test_exit_copies_out_in_order_when_arguments_share_storage() -> None:
+    locals = """action both(inout bytes_t whole, inout bit<8> part) { whole.a = 5; whole.b = 6; part = 7; exit; }"""
+    assert after("both(hdr.h, hdr.h.a); hdr.h.c = 1;", {"locals": locals}, a=1, b=2) == fields(frame(7, 6, 0))
 
 
 def test_return_in_a_control_ends_only_that_control() -> None:
