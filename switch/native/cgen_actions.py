@@ -289,10 +289,20 @@ class Actions:
     # ---- the packet's fate ----
 
     def _do_mark_to_drop(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
+        """Of the header given: p4c may pass a copy of the standard metadata that it copies back later."""
+        self._count(node, args, 1)
+        place = reader.header(args[0], body)
+        if "egress_spec" not in place.type.by_name:
+            raise args[0].fail("expected standard metadata")
+        for name, value in (("egress_spec", "(uint64_t)x->drop_port"), ("mcast_grp", "0")):
+            index = place.type.by_name.get(name)
+            if index is not None:
+                width = place.type.fields[index].width
+                reader.store_bits(place.field(index), width, Raw(0, (1 << 64) - 1, value), body)
+
+    def _do_drop(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         body.lines += self.intrinsics.set("standard_metadata.egress_spec", "x->drop_port")
         body.lines += self.intrinsics.set("intrinsic_metadata.mcast_grp", "0")
-
-    _do_drop = _do_mark_to_drop
 
     def _do_exit(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         body.add("x->exit = 1;")
