@@ -106,6 +106,7 @@ class Engine(EngineTables, EngineState):
         self._finalizer = weakref.finalize(self, self._state.close)
         self._control = threading.RLock()
         self._frames = (abi.Frame * abi.FRAMES)()
+        self._polling = threading.Lock()
         self._program = None
         self._forget_tables(None)
         if program is not None:
@@ -163,13 +164,14 @@ class Engine(EngineTables, EngineState):
         """As `poll`, with the arrival time first: (time, port, frame)."""
         out: list[tuple[int, int, bytes]] = []
         frames = self._frames
-        while True:
-            count = self._lib.xf_poll(self._e, now, frames, abi.FRAMES)
-            for i in range(count):
-                f = frames[i]
-                out.append((f.time, f.port, ctypes.string_at(f.data, f.length)))
-            if count < abi.FRAMES:
-                return out
+        with self._polling:  # the bytes belong to the engine until the next poll
+            while True:
+                count = self._lib.xf_poll(self._e, now, frames, abi.FRAMES)
+                for i in range(count):
+                    f = frames[i]
+                    out.append((f.time, f.port, ctypes.string_at(f.data, f.length)))
+                if count < abi.FRAMES:
+                    return out
 
     def next_deadline(self) -> int | None:
         """When to call `poll` next; None = nothing pending."""

@@ -6,6 +6,7 @@ in the document (`Node`) and checked by the generator, which knows what each of 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from switch.native.document import Node, ProgramError
@@ -128,6 +129,13 @@ class Action:
                 )
             words += split(value, limbs(width))
         return words
+
+
+@functools.lru_cache(maxsize=8)
+def _read(json_text: str, p4info_text: str | None) -> Program:
+    from switch.native.program_reader import Reader
+
+    return Reader(json_text, p4info_text).program()
 
 
 def split(value: int, count: int) -> list[int]:
@@ -369,10 +377,11 @@ class Program:
 
     @staticmethod
     def from_text(json_text: str, p4info_text: str | None = None) -> Program:
-        """Read BMv2 JSON; the P4Info text names the annotated registers. Raises ProgramError."""
-        from switch.native.program_reader import Reader
+        """Read BMv2 JSON; the P4Info text names the annotated registers. Raises ProgramError.
 
-        return Reader(json_text, p4info_text).program()
+        The same texts give the same object, so that the switches of a fabric share one.
+        """
+        return _read(json_text, p4info_text)
 
     def field(self, node: Node) -> tuple[Header, Field]:
         """The (header, field) that a `[header, field]` place names."""

@@ -391,13 +391,23 @@ int xf_table_clear(xf_engine *e, uint32_t table) {
     return t ? 0 : XF_EINVAL;
 }
 
-static int set_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args, uint32_t words,
-                       int indirect, int group, uint32_t ref) {
+/* `reset` takes the program's default instead of `action` and `args`. */
+static int set_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args, int reset, int indirect,
+                       int group, uint32_t ref) {
     xf_table *t;
+    uint32_t words = 0;
     int rc = 0;
     engine_lock(e);
     t = find(e, table);
+    if (t && reset) {
+        action = t->desc->default_action;
+        args = t->desc->default_args;
+        words = t->desc->default_words;
+    } else if (t && args) {
+        words = t->desc->arg_words;
+    }
     if (!t) rc = XF_EINVAL;
+    else if (t->desc->default_const && reset) rc = 0;
     else if (t->desc->default_const) rc = XF_ECONST;
     else if (indirect && (!t->profile || profile_use(t->profile, group, ref, 1) < 0)) rc = XF_ENOENT;
     else {
@@ -413,20 +423,14 @@ static int set_default(xf_engine *e, uint32_t table, uint32_t action, const uint
 }
 
 int xf_table_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args) {
-    xf_table *t = find(e, table);
-    return set_default(e, table, action, args, t ? t->desc->arg_words : 0, 0, 0, 0);
+    return set_default(e, table, action, args, 0, 0, 0, 0);
 }
 
 int xf_table_default_indirect(xf_engine *e, uint32_t table, int group, uint32_t id) {
     return set_default(e, table, XF_NO_ACTION, NULL, 0, 1, group, id);
 }
 
-int xf_table_default_reset(xf_engine *e, uint32_t table) {
-    xf_table *t = find(e, table);
-    if (!t) return XF_EINVAL;
-    if (t->desc->default_const) return 0;
-    return set_default(e, table, t->desc->default_action, t->desc->default_args, t->desc->default_words, 0, 0, 0);
-}
+int xf_table_default_reset(xf_engine *e, uint32_t table) { return set_default(e, table, 0, NULL, 1, 0, 0, 0); }
 
 int xf_table_count(xf_engine *e, uint32_t table) {
     xf_table *t;
