@@ -183,6 +183,10 @@ class FabricController:
         except asyncio.TimeoutError as error:
             raise ControllerError(f"{switch} is still there after {timeout:g} s") from error
 
+    def packet_outs(self) -> dict[str, int]:
+        """Packet-outs sent so far, by switch."""
+        return {name: device.packet_outs for name, device in self._devices.items()}
+
     async def wait_packet_ins(self, switch: str, count: int, *, timeout: float = 30.0) -> None:
         """Until so many packet-ins of a switch have been handled in all; ControllerError after `timeout` s."""
         device = self._device(switch)

@@ -60,6 +60,8 @@ class Device:
         self.ready = False
         self.programmed = 0
         """How many times it has been programmed: more than once after a restart."""
+        self.packet_outs = 0
+        """Packet-outs sent so far, over all sessions. They may still be on their way: nobody acknowledges them."""
         self.packet_ins = 0
         """Packet-ins handled so far, over all sessions."""
         self._schema = schema
@@ -101,6 +103,7 @@ class Device:
             const = {table.id for table in self._schema.tables if table.is_const}
             current = [entity for entity in current if entity.table_entry.table_id not in const]
             await session.write(reconcile.updates(current, desired))
+            self.packet_outs += 1
             await session.send_packet(_CONTROL_FRAME, **{"port": 0, "class": 0, "operation": OUT_START_TIMER})
             self._desired = desired
             self._session = session
@@ -124,6 +127,7 @@ class Device:
     async def operate(self, operation: int, port: int = 0) -> None:
         """Packet-out with an operation for the program; ignored by a switch that is away."""
         if self._session is not None:
+            self.packet_outs += 1
             await self._session.send_packet(
                 _CONTROL_FRAME, **{"port": port, "class": 0, "operation": operation}
             )

@@ -134,10 +134,7 @@ def _check_arguments(action: Action, where: str) -> None:
 
 def rate_of(action: Action) -> int:
     """The rate that `set_rate` asks for, fabric bit/s."""
-    rate = parse_rate(action.arguments["rate"])
-    if rate < 1:
-        raise XoffError("set_rate: a link's rate is above zero; link_down takes it away.")
-    return rate
+    return parse_rate(action.arguments["rate"])
 
 
 def loss_of(action: Action) -> Loss:

@@ -26,6 +26,9 @@ class Control(Protocol):
     async def act(self, action: Action) -> None:
         """Carry out an action on the switches' tables."""
 
+    def packet_outs(self) -> Mapping[str, int]:
+        """How many packet-outs it has sent to each switch so far."""
+
     async def heard(self, switch: str, packet_ins: int) -> None:
         """Return when it has handled so many packet-ins of a switch in all."""
 
@@ -79,6 +82,10 @@ class NoControl:
 
     async def collect(self) -> None:
         """Nothing to record."""
+
+    def packet_outs(self) -> Mapping[str, int]:
+        """None, or nobody says."""
+        return {}
 
     async def heard(self, switch: str, packet_ins: int) -> None:
         """Nobody listens, or nobody who would say."""
@@ -134,6 +141,10 @@ class FabricControl:
     async def collect(self) -> None:
         """Record every counter that changed."""
         await self._controller.collect()
+
+    def packet_outs(self) -> Mapping[str, int]:
+        """As the controller counts them."""
+        return self._controller.packet_outs()
 
     async def heard(self, switch: str, packet_ins: int) -> None:
         """Wait for the last of them."""

@@ -26,6 +26,8 @@ from switch.native.program import Program
 from switch.native.sampler import EngineSampler, RecordFile
 from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
+from traffic.nic.native.nic import NicGroup, supports
+from traffic.nic.nic import Nic
 from xoff.clocks.context import RunContext
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.fabric import FabricClock
@@ -41,6 +43,8 @@ from xoff.units import format_time, parse_time
 TIMESTAMP_HZ = 10**9
 SETTLE_NS = 1_000_000
 """Simulated time between the controller's last write and the first frame: packet-outs and timer laps are under way."""
+PACKET_OUT_SECONDS = 30.0
+"""Wall time within which a packet-out is there, on loopback; longer means that something is broken."""
 STEP_NS = 1_000_000
 """Simulated time between two looks at Ctrl-C and the progress display."""
 
@@ -74,6 +78,8 @@ class SimulatedSwitch:
         self.address = "127.0.0.1:0"
         self.packet_ins = 0
         """Packet-ins handed to the controller so far, over all restarts."""
+        self._packet_outs = 0
+        self._changed = asyncio.Event()
         self._make_device = make_device
         self._server: P4RuntimeServer | None = None
 
@@ -95,21 +101,31 @@ class SimulatedSwitch:
         await self.close()
         self.engine.set_pipeline(None)
 
+    def changed(self) -> None:
+        """Something has been written to the engine."""
+        self._changed.set()
+
+    async def taken(self, packet_outs: int) -> None:
+        """Return when so many packet-outs have come in all, over all restarts."""
+        while self._packet_outs + self.device.packet_outs < packet_outs:
+            self._changed.clear()
+            await self._changed.wait()
+
     async def restart(self) -> None:
         """Listen again, empty, at the same address."""
         await self.close()
+        self._packet_outs += self.device.packet_outs
         self.device = self._make_device()
         await self.listen()
 
     def drain(self) -> None:
         """Hand what the engine reports to P4Runtime clients and records."""
         pending = self.engine.pending()
-        if pending:
-            before = self.device.packet_ins
-            self.device.drain(pending)
-            self.packet_ins += self.device.packet_ins - before
-            if "pause" in pending:
-                self.sampler.pauses(self.engine.take_pause_events())
+        before = self.device.packet_ins
+        self.device.drain(pending)
+        self.packet_ins += self.device.packet_ins - before
+        if "pause" in pending:
+            self.sampler.pauses(self.engine.take_pause_events())
 
 
 class VirtualRun:
@@ -184,13 +200,18 @@ class VirtualRun:
         return addresses
 
     def _p4runtime(self, plan: SwitchPlan, engine: Engine) -> P4RuntimeDevice:
-        return P4RuntimeDevice(
-            plan.device_id, engine, wake=lambda: self.clock.touch(plan.name), clock=lambda: self.clock.now
-        )
+        def wake() -> None:
+            self.clock.touch(plan.name)
+            if plan.name in self.switches:
+                self.switches[plan.name].changed()
+
+        return P4RuntimeDevice(plan.device_id, engine, wake=wake, clock=lambda: self.clock.now)
 
     def _add_hosts(self, records: RecordWriter) -> None:
+        group = NicGroup() if in_c() else None
         for config in self.context.endpoints:
-            endpoint = Endpoint(config, record=records)
+            native = group is not None and supports(config.nic)
+            endpoint = Endpoint(config, record=records, make_nic=group.nic if native else Nic)  # type: ignore[union-attr]
             self.endpoints.append(endpoint)
             self.clock.add(endpoint.name, endpoint)
 
@@ -204,6 +225,7 @@ class VirtualRun:
 
     async def _simulate(self, control: Control, records: RecordWriter) -> None:
         """Advance simulated time from event to event, with samples, actions and the display between."""
+        await self._settle(control)
         experiment, clock = self.context.experiment, self.clock
         await self._advance(clock.now + SETTLE_NS, None, control)
         begin = clock.now
@@ -226,6 +248,7 @@ class VirtualRun:
                 while steps and steps[0].at <= clock.now:
                     step = steps.pop(0)
                     await step.run()
+                    await self._settle(control)
                     self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
                     records("note", clock.now, text=step.note)
                 until = min(next_sample, limit, steps[0].at if steps else limit)
@@ -237,6 +260,14 @@ class VirtualRun:
             for id, reason in endpoint.failed.items():
                 records("note", clock.now, text=f"message {id} failed: {reason}")
         self.folder.facts["finished"] = finished
+
+    async def _settle(self, control: Control) -> None:
+        """Packet-outs are not acknowledged: wait until those that were sent have come."""
+        for name, count in control.packet_outs().items():
+            try:
+                await asyncio.wait_for(self.switches[name].taken(count), PACKET_OUT_SECONDS)
+            except asyncio.TimeoutError:
+                raise XoffError(f"{name}: a packet-out of the controller has not arrived.") from None
 
     async def _deliver(self, control: Control) -> None:
         """Hand on what the switches report; simulated time stands still until the controller has heard it."""

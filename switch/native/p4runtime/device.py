@@ -80,19 +80,27 @@ class P4RuntimeDevice:
         engine: Engine,
         *,
         wake: Callable[[], None],
-        clock: Callable[[], int] = time.monotonic_ns,
+        clock: Callable[[], int] | None = None,
     ) -> None:
-        """`wake` is called after each change of the engine, so that its packet loop looks again."""
+        """`wake` is called after each change of the engine, so that its packet loop looks again.
+
+        `clock` is a driver's own time in ns, which then also stamps what is sent, and whose driver calls `drain` often
+        enough that digests which wait for company need no timer. Without it time is the system's.
+        """
         self.device_id = device_id
         self.engine = engine
         self.ports = PortMap(engine.cpu_port)
         self.arbitration = Arbitration(device_id)
+        self.packet_outs = 0
+        """Packet-outs that have come, refused ones too."""
         self.packet_ins = 0
         """Packet-ins on their way to the primary."""
         self.packet_ins_dropped = 0
         """Packet-ins for which there was no primary, or a client too slow to take them."""
         self._wake = wake
-        self._clock = clock
+        self._simulated = clock is not None
+        self._clock = clock or time.monotonic_ns
+        self._date = clock or time.time_ns
         self._replication = Replication(engine, self.ports)
         self._pipeline: Pipeline | None = None
         self._saved: Pipeline | None = None
@@ -219,6 +227,7 @@ class P4RuntimeDevice:
         error = p4r.StreamError(space=SPACE)
         try:
             if kind == "packet":
+                self.packet_outs += 1
                 error.packet_out.packet_out.CopyFrom(request.packet)
                 self._packet_out(stream, request.packet)
             elif kind == "digest_ack":
@@ -256,6 +265,7 @@ class P4RuntimeDevice:
             for sample in self.engine.take_digests():
                 if self._pipeline is not None:
                     self._pipeline.digests.add(sample, now)
+        if "digest" in pending or self._simulated:
             self._arm_digests()
         if "idle" in pending:
             self._idle()
@@ -355,10 +365,12 @@ class P4RuntimeDevice:
             raise from_engine(error) from error
 
     def _packet_out(self, stream: Stream, packet: p4r.PacketOut) -> None:
-        self._check_primary(stream, "send packets")
-        frame = self._required().packets.packet_out(packet)
-        self.engine.rx(self.engine.cpu_port, frame, self._clock())
-        self._wake()
+        try:
+            self._check_primary(stream, "send packets")
+            frame = self._required().packets.packet_out(packet)
+            self.engine.rx(self.engine.cpu_port, frame, self._clock())
+        finally:
+            self._wake()
 
     def _check_primary(self, stream: Stream, what: str) -> None:
         if not self.arbitration.is_primary(stream):
@@ -374,7 +386,7 @@ class P4RuntimeDevice:
                 message = by_table.setdefault(event.table, p4r.IdleTimeoutNotification())
                 message.table_entry.append(entry)
         for message in by_table.values():
-            message.timestamp = time.time_ns()
+            message.timestamp = self._date()
             self._offer(p4r.StreamMessageResponse(idle_timeout_notification=message))
 
     def _arm_digests(self) -> None:
@@ -385,10 +397,10 @@ class P4RuntimeDevice:
         if self._pipeline is None:
             return
         now = self._clock()
-        for digest_list in self._pipeline.digests.ready(now, time.time_ns()):
+        for digest_list in self._pipeline.digests.ready(now, self._date()):
             self._offer(p4r.StreamMessageResponse(digest=digest_list))
         deadline = self._pipeline.digests.next_deadline()
-        if deadline is not None:
+        if deadline is not None and not self._simulated:
             delay = max(0, deadline - now) / 1e9
             self._digest_timer = asyncio.get_running_loop().call_later(delay, self._arm_digests)
 
