@@ -17,7 +17,11 @@ from compiler.scope import did_you_mean
 from compiler.source import Source
 from compiler.typecheck_base import Body, TooManyErrors
 from compiler.typecheck_declarations import DeclarationChecker
+from compiler.typecheck_warnings import warnings_of
 from compiler.types import FunctionType, UnknownType
+
+FIRST_V1MODEL = 20180101
+"""The oldest version of the v1model architecture there is."""
 
 RECURSION_LIMIT = 20_000
 """Python frames; trees are at most about 2000 deep (see the limits of the parser), each level taking a few."""
@@ -41,7 +45,9 @@ def check_source(source: Source) -> tree.TypedProgram:
             checker.program(program)
         except RecursionError:
             raise CompileError.about(source.path, "the program is nested too deeply") from None
-    checker.fail_if_wrong()
+        checker.fail_if_wrong()
+        for pos, message in warnings_of(program, source):
+            checker.warn(pos, message)
     assert checker.main is not None
     return tree.TypedProgram(
         program, source, tuple(checker.errors), tuple(checker.match_kinds), checker.main, checker.warnings
@@ -121,6 +127,13 @@ class Checker(DeclarationChecker):
             decl.type = types.UNKNOWN
         decl.init = self.convert(self.expr(decl.init), decl.type, f"the value of '{decl.name}'")
         decl.value = decl.init.value
+        if decl.name == "__v1model_version" and not (
+            isinstance(decl.value, int) and decl.value >= FIRST_V1MODEL
+        ):
+            message = (
+                f"V1MODEL_VERSION is {decl.init.value}; it must be {FIRST_V1MODEL} or later, as 20200408"
+            )
+            self.error(decl.pos, message)
         if not isinstance(decl.init.type, UnknownType) and not self.is_constant(decl.init):
             self.error(decl.init.pos, f"the value of the constant '{decl.name}' is not known at compile time")
         self.declare(decl)
