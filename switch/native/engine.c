@@ -345,6 +345,7 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
     p->data += x.parsed;
     p->length -= x.parsed;
     p->packet_length = x.packet_length;
+    p->truncate = x.truncate; /* replicas and clones do not inherit it */
     if (x.mcast_grp) {
         const xf_replicas *g = replicas_find(&e->groups, x.mcast_grp);
         prog->set_instance(p->phv, XF_REPLICATED);

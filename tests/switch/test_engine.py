@@ -165,6 +165,13 @@ def test_truncate_cuts_what_is_sent(engine: Engine) -> None:
     assert len(data) == 25
 
 
+def test_truncate_in_ingress_cuts_what_is_sent_but_not_replicas(engine: Engine) -> None:
+    engine.rx(1, frame(22), 0)
+    assert [len(data) for _, data in engine.poll(0)] == [26]
+    engine.rx(1, frame(23), 0)
+    assert [len(data) for _, data in engine.poll(0)] == [LENGTH] * 3
+
+
 def test_the_last_of_two_clone_calls_counts(engine: Engine) -> None:
     assert sorted(port for port, _ in sent(engine, frame(13))) == [2, 4]
 
@@ -266,7 +273,7 @@ def test_replacing_programs_does_not_grow_memory(program: Program) -> None:
 def frames_for_bmv2() -> list[tuple[int, bytes]]:
     rng = random.Random(11)
     frames = []
-    for op in [*range(22), *(rng.randrange(22) for _ in range(400))]:
+    for op in [*range(24), *(rng.randrange(24) for _ in range(400))]:
         passes = rng.choice([0, 0, 1, 9, 255])
         data = frame(op, passes, bytes(rng.randrange(256) for _ in range(rng.randrange(4, 60))))
         frames.append((rng.randrange(6), data))

@@ -89,6 +89,11 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t sm) {
             h.extra.value = 0xdeadbeef;
         } else if (h.ctl.op == 20) {
             h.extra.setInvalid();
+        } else if (h.ctl.op == 22) {
+            truncate(26);
+        } else if (h.ctl.op == 23) {
+            truncate(26);
+            sm.mcast_grp = 7;                                       // replicas are whole
         }
         if (h.ctl.op == 14) { sm.egress_spec = 3; }                 // never reached
     }
