@@ -1,4 +1,4 @@
-"""Warnings: what is never used, read before it is set, or read from an invalid header; silence where nothing is wrong."""
+"""Warnings: what is never used, read before it is set, or in an invalid header; silence where nothing is wrong."""
 
 from __future__ import annotations
 
