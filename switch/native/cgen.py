@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from switch.native.cgen_actions import Actions, Intrinsics
+from switch.native.cgen_arrays import places
 from switch.native.cgen_calc import Calculations
 from switch.native.cgen_expr import Body, Expressions
 from switch.native.cgen_layout import Layout, pointers
@@ -401,9 +402,17 @@ class _Generator:
             f"{{{_quote(a.name)}, {a.size}, {self.value_set_words(a.name, a.width)}, 0}}"
             for a in program.value_sets.values()
         ]
-        counters = [f"{{{_quote(a.name)}, {a.size}, 2, 0}}" for a in program.counters.values()]
+        counter_places = places(program.counters.values(), registers=False)
+        register_places = places(program.registers.values(), registers=True)
+        counters = [
+            f"{{{_quote(a.name)}, {a.size}, 2, 0, {p.first}, {p.offset}, {p.stride}}}"
+            for a in program.counters.values()
+            for p in (counter_places[a.name],)
+        ]
         registers = [
-            f"{{{_quote(a.name)}, {a.size}, {limbs(a.width)}, 0}}" for a in program.registers.values()
+            f"{{{_quote(a.name)}, {a.size}, {limbs(a.width)}, 0, {p.first}, {p.offset}, {p.stride}}}"
+            for a in program.registers.values()
+            for p in (register_places[a.name],)
         ]
         meters = [f"{{{_quote(a.name)}, {a.size}, 0, {int(a.bytes)}}}" for a in program.meters.values()]
         profiles = [f"{{{_quote(p.name)}, {p.size}, {p.arg_words}}}" for p in program.profiles.values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from switch.native.cgen_arrays import places, register_cell
 from switch.native.cgen_expr import (
     Body,
     Const,
@@ -21,7 +22,7 @@ from switch.native.cgen_expr import (
 )
 from switch.native.cgen_layout import Layout, Place
 from switch.native.document import Node
-from switch.native.program import Action, Array, Program, limbs
+from switch.native.program import Action, Array, Program
 
 _TWO_OPERANDS = {
     "add": "+",
@@ -365,7 +366,8 @@ class Actions:
         if args[0]["value"].text() in self.program.direct_counters:
             return  # counted by the table
         counter = self._array(args[0], self.program.counters, "counter_array", reader)
-        body.add(f"xf_count(x, {counter.index}, {reader.data(args[1], body).amount(body)});")
+        stride = places(self.program.counters.values(), registers=False)[counter.name].stride
+        body.add(f"xf_count(x, {counter.index}, {reader.data(args[1], body).amount(body)}, {stride});")
 
     def _do_execute_meter(self, node: Node, args: list[Node], reader: Expressions, body: Body) -> None:
         self._count(node, args, 3)
@@ -389,9 +391,7 @@ class Actions:
         self._count(node, args, 3)
         array = self._array(args[1], self.program.registers, "register_array", reader)
         index = self._index(array, args[2], reader, body)
-        words = limbs(array.width)
-        cell = f"x->registers[{array.index}]"
-        text = f"{cell}[{index}]" if words == 1 else f"({cell} + {index} * {words})"
+        text = register_cell(array, self.program.registers.values(), index)
         reader.store(reader.target(args[0], body), stored(text, array.width), body, args[0])
         body.add("}")
 
@@ -399,9 +399,7 @@ class Actions:
         self._count(node, args, 3)
         array = self._array(args[0], self.program.registers, "register_array", reader)
         index = self._index(array, args[1], reader, body)
-        words = limbs(array.width)
-        cell = f"x->registers[{array.index}]"
-        text = f"{cell}[{index}]" if words == 1 else f"({cell} + {index} * {words})"
+        text = register_cell(array, self.program.registers.values(), index)
         reader.store_bits(text, array.width, reader.data(args[2], body), body)
         if array.name == self.program.pause_register:
             body.add(f"xf_pause_written(x, {index}, {text});")

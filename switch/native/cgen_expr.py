@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from switch.native.cgen_arrays import register_cell
 from switch.native.cgen_layout import Layout, Place, pointers
 from switch.native.document import Node
 from switch.native.program import Field, Program, Stack, Union, UnionStack, limbs, split
@@ -534,9 +535,7 @@ class Expressions:
             index = body.temp()
             body.add(f"uint64_t {index} = {self.data(where[1], body).amount(body)};")
             body.add(f"if ({index} > {array.size}) {index} = {array.size};")
-            words = limbs(array.width)
-            cell = f"x->registers[{array.index}]"
-            text = f"{cell}[{index}]" if words == 1 else f"({cell} + {index} * {words})"
+            text = register_cell(array, self.program.registers.values(), index)
             return stored(text, array.width)
         raise node.fail(f"'{kind}' cannot be part of an expression")
 

@@ -75,9 +75,11 @@ static void unload(xf_engine *e) {
         for (i = 0; i < p->profile_count; i++)
             if (e->profiles[i]) profile_free(e->profiles[i]);
     if (e->counters)
-        for (i = 0; i < p->counter_count; i++) free(e->counters[i]);
+        for (i = 0; i < p->counter_count; i++)
+            if (p->counters[i].first == i) free(e->counters[i]);
     if (e->registers)
-        for (i = 0; i < p->register_count; i++) free(e->registers[i]);
+        for (i = 0; i < p->register_count; i++)
+            if (p->registers[i].first == i) free(e->registers[i]);
     if (e->meters)
         for (i = 0; i < p->meter_count; i++) free(e->meters[i]);
     if (e->value_sets)
@@ -137,13 +139,17 @@ static int load(xf_engine *e, const xf_program *p) {
             return XF_ENOMEM;
     }
     for (i = 0; i < p->counter_count; i++) {
-        e->counter_sizes[i] = p->counters[i].size;
-        e->counters[i] = calloc(p->counters[i].size + 1ul, sizeof(xf_counter));
+        const xf_array_desc *d = &p->counters[i];
+        e->counter_sizes[i] = d->size;
+        if (d->first == i) e->counters[i] = calloc((d->size + 1ul) * d->stride, sizeof(xf_counter));
+        else e->counters[i] = e->counters[d->first] + d->offset;
         if (!e->counters[i]) return XF_ENOMEM;
     }
     for (i = 0; i < p->register_count; i++) {
-        e->register_sizes[i] = p->registers[i].size;
-        e->registers[i] = calloc(((size_t)p->registers[i].size + 1) * p->registers[i].limbs, sizeof(uint64_t));
+        const xf_array_desc *d = &p->registers[i];
+        e->register_sizes[i] = d->size;
+        if (d->first == i) e->registers[i] = calloc((d->size + 1ul) * d->stride, sizeof(uint64_t));
+        else e->registers[i] = e->registers[d->first] + d->offset;
         if (!e->registers[i]) return XF_ENOMEM;
     }
     for (i = 0; i < p->meter_count; i++) {

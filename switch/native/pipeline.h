@@ -47,6 +47,9 @@ typedef struct xf_array_desc {
     uint32_t size;
     uint32_t limbs; /* words of a register cell */
     uint8_t bytes;  /* meters: bytes rather than packets */
+    /* Counters and registers of one size are interleaved: cells lie `stride` (counters, or words of registers) apart,
+     * `offset` behind those of the array `first`, which owns the memory. */
+    uint32_t first, offset, stride;
 } xf_array_desc;
 
 typedef struct xf_profile_desc {
@@ -297,13 +300,13 @@ void xf_w_get(uint64_t *r, uint32_t n, const uint8_t *p, uint32_t bit, uint32_t 
 void xf_w_put(const uint64_t *a, uint8_t *p, uint32_t bit, uint32_t width);
 
 /* ---- externs that are worth inlining ---- */
-XF_INLINE void xf_count(xf_ctx *x, uint32_t counter, uint64_t index) {
+XF_INLINE void xf_count(xf_ctx *x, uint32_t counter, uint64_t index, uint32_t stride) {
     xf_counter *c;
     if (index >= x->counter_sizes[counter]) {
         xf_out_of_bounds(x);
         return;
     }
-    c = &x->counters[counter][index];
+    c = &x->counters[counter][index * stride];
     c->packets++;
     c->bytes += x->ingress_length;
 }

@@ -1,6 +1,10 @@
 /* Counters and registers from the control side; the pipeline touches their arrays directly. */
 #include "engine.h"
 
+static uint64_t *cell(xf_engine *e, uint32_t reg, uint32_t index) {
+    return e->registers[reg] + (size_t)index * e->program->registers[reg].stride;
+}
+
 static int counter_ok(const xf_engine *e, uint32_t counter, uint32_t first, uint32_t count) {
     if (!e->program || counter >= e->program->counter_count) return 0;
     return first <= e->counter_sizes[counter] && count <= e->counter_sizes[counter] - first;
@@ -10,7 +14,11 @@ int xf_counter_read(xf_engine *e, uint32_t counter, uint32_t first, uint32_t cou
     int ok;
     engine_lock(e);
     ok = counter_ok(e, counter, first, count);
-    if (ok) memcpy(packets_bytes, e->counters[counter] + first, count * sizeof(xf_counter));
+    for (; ok && count; count--, packets_bytes += 2) {
+        const xf_counter *c = e->counters[counter] + (size_t)first++ * e->program->counters[counter].stride;
+        packets_bytes[0] = c->packets;
+        packets_bytes[1] = c->bytes;
+    }
     engine_unlock(e);
     return ok ? 0 : XF_EINVAL;
 }
@@ -20,8 +28,9 @@ int xf_counter_write(xf_engine *e, uint32_t counter, uint32_t index, uint64_t pa
     engine_lock(e);
     ok = counter_ok(e, counter, index, 1);
     if (ok) {
-        e->counters[counter][index].packets = packets;
-        e->counters[counter][index].bytes = bytes;
+        xf_counter *c = e->counters[counter] + (size_t)index * e->program->counters[counter].stride;
+        c->packets = packets;
+        c->bytes = bytes;
     }
     engine_unlock(e);
     return ok ? 0 : XF_EINVAL;
@@ -37,8 +46,8 @@ int xf_register_read(xf_engine *e, uint32_t reg, uint32_t first, uint32_t count,
     engine_lock(e);
     ok = register_ok(e, reg, first, count);
     if (ok) {
-        uint32_t limbs = e->program->registers[reg].limbs;
-        memcpy(words, e->registers[reg] + (size_t)first * limbs, (size_t)count * limbs * sizeof(uint64_t));
+        uint32_t limbs = e->program->registers[reg].limbs, i;
+        for (i = 0; i < count; i++) memcpy(words + (size_t)i * limbs, cell(e, reg, first + i), limbs * sizeof *words);
     }
     engine_unlock(e);
     return ok ? 0 : XF_EINVAL;
@@ -49,7 +58,7 @@ static void written(xf_engine *e, uint32_t reg, uint32_t index) {
     if ((int32_t)reg != e->program->pause_register) return;
     memset(&x, 0, sizeof x);
     x.engine = e;
-    xf_pause_written(&x, index, e->registers[reg][index]);
+    xf_pause_written(&x, index, *cell(e, reg, index));
 }
 
 int xf_register_write(xf_engine *e, uint32_t reg, uint32_t index, const uint64_t *words) {
@@ -58,7 +67,7 @@ int xf_register_write(xf_engine *e, uint32_t reg, uint32_t index, const uint64_t
     ok = register_ok(e, reg, index, 1);
     if (ok) {
         uint32_t limbs = e->program->registers[reg].limbs;
-        memcpy(e->registers[reg] + (size_t)index * limbs, words, limbs * sizeof(uint64_t));
+        memcpy(cell(e, reg, index), words, limbs * sizeof *words);
         written(e, reg, index);
     }
     engine_unlock(e);
@@ -72,8 +81,10 @@ int xf_register_reset(xf_engine *e, uint32_t reg) {
     ok = register_ok(e, reg, 0, 0);
     if (ok) {
         uint32_t size = e->register_sizes[reg];
-        memset(e->registers[reg], 0, (size_t)size * e->program->registers[reg].limbs * sizeof(uint64_t));
-        for (i = 0; i < size; i++) written(e, reg, i);
+        for (i = 0; i < size; i++) {
+            memset(cell(e, reg, i), 0, e->program->registers[reg].limbs * sizeof(uint64_t));
+            written(e, reg, i);
+        }
     }
     engine_unlock(e);
     return ok ? 0 : XF_EINVAL;
