@@ -1,0 +1,1 @@
+"""The native switch beside real BMv2: the same programs, entries and packets, every difference named."""

@@ -1,0 +1,242 @@
+"""One program on both switches: entries, packets, outputs and state, and what differs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from finsy.proto import p4r
+from google.protobuf import text_format
+
+from switch.native.p4runtime.errors import P4RuntimeError
+from tests.differential.document import Document
+from tests.differential.entries import Entries
+from tests.differential.packets import Packets, Values
+from tests.differential.targets import SECOND, Bmv2, Died, Endless, Native, Output, Reads
+
+PORTS = (0, 1, 2, 3, 4, 5, 6, 7)
+BATCH = 32
+"""Packets in flight at BMv2, whose queues hold 64."""
+KEPT = 5
+"""Differences shown for a program."""
+LOOPS = (
+    "resubmit",
+    "recirculate",
+    "clone_ingress_pkt_to_egress",
+    "clone_egress_pkt_to_egress",
+    "clone_ingress_pkt_to_ingress",
+)
+
+
+@dataclass
+class Result:
+    """What came of one program."""
+
+    name: str
+    packets: int = 0
+    sent: int = 0
+    """Frames that BMv2 sent."""
+    masked: int = 0
+    """Packets of which some bytes depend on time or chance and were not compared."""
+    left_out: int = 0
+    """Packets whose way depends on time or chance."""
+    entries: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Updates that one switch took and the other did not."""
+    state: int = 0
+    """Cells of counters, registers and digests compared."""
+    differences: list[str] = field(default_factory=list)
+    count: int = 0
+    skipped: str | None = None
+    explained: str | None = None
+
+    def differ(self, text: str) -> None:
+        """Note a difference."""
+        self.count += 1
+        if len(self.differences) < KEPT:
+            self.differences.append(text)
+
+
+def config_of(json_path: Path, p4info_path: Path) -> p4r.ForwardingPipelineConfig:
+    """The P4Runtime configuration of a compiled program."""
+    config = p4r.ForwardingPipelineConfig(p4_device_config=json_path.read_bytes())
+    text_format.Parse(p4info_path.read_text(), config.p4info)
+    for register in config.p4info.registers:
+        # The traffic manager's extension, which BMv2 does not have, stays off.
+        del register.preamble.annotations[:]
+    return config
+
+
+def compare(
+    name: str, config: p4r.ForwardingPipelineConfig, executable: str, packets: int, seed: int
+) -> Result:
+    """Run a program on both switches."""
+    result = Result(name)
+    random = Random(f"{name} {seed}")
+    document = Document(json.loads(config.p4_device_config))
+    native = Native()
+    # The same run under other clocks, seeds and loads shows what depends on them. The first clock is ahead by
+    # 0x555555 us, so that no byte of a timestamp stays the same; the second has another step.
+    others = (
+        Native(start=SECOND + 0x555555 * 1000, seed=99),
+        Native(start=7_777_777_777, step=3_333_337, rate_bps=10**9, seed=77),
+    )
+    bmv2 = Bmv2(executable)
+    try:
+        _compare(result, config, document, random, (native, *others), bmv2, packets)
+    except Endless:
+        result.skipped = result.skipped or "a packet never leaves BMv2"
+    except Died as death:
+        result.skipped = f"BMv2 {death}"
+    finally:
+        bmv2.close()
+        native.close()
+        for other in others:
+            other.close()
+    return result
+
+
+def _compare(
+    result: Result,
+    config: p4r.ForwardingPipelineConfig,
+    document: Document,
+    random: Random,
+    natives: tuple[Native, ...],
+    bmv2: Bmv2,
+    packets: int,
+) -> None:
+    refusal = bmv2.load(config)
+    try:
+        for native in natives:
+            native.load(config)
+    except P4RuntimeError as error:
+        if refusal is None:
+            result.differ(f"only the native switch refuses the program: {error.message}")
+        else:
+            result.skipped = f"both refuse the program: {refusal}"
+        return
+    if refusal is not None:
+        result.skipped = f"BMv2 refuses the program: {refusal}"
+        return
+    values = Values(document, random)
+    for update in Entries(config.p4info, document, values, random, PORTS).updates():
+        our_no, their_no = natives[0].write(update), bmv2.write(update)
+        for other in natives[1:]:
+            other.write(update)
+        if (our_no is None) != (their_no is None):
+            who = "native refuses" if our_no else "BMv2 refuses"
+            kind = update.entity.WhichOneof("entity")
+            result.refused[f"{who} {kind}: {our_no or their_no}"] += 1
+            taker = bmv2 if our_no else natives[0]
+            back = p4r.Update(type=p4r.Update.DELETE, entity=update.entity)
+            taker.write(back)
+            if their_no:
+                for other in natives[1:]:
+                    other.write(back)
+        elif our_no is None:
+            result.entries += 1
+    alone = document.uses(*LOOPS) or document.egress_state() or document.queue_depths()
+    source = Packets(document, values, random, PORTS)
+    left = packets
+    while left > 0:
+        batch = list(islice(source, min(left, 1 if alone else BATCH)))
+        left -= len(batch)
+        try:
+            outputs = [[native.send(p, d) for native in natives] for p, d in batch]
+        except Endless:
+            if alone and not _leaves(bmv2, batch):
+                result.skipped = "a packet never leaves either switch"
+                return
+            result.differ("a packet never leaves the native switch")
+            return
+        seen = bmv2.send(batch)
+        for (port, data), ours, theirs in zip(batch, outputs, seen, strict=True):
+            result.packets += 1
+            result.sent += len(theirs)
+            problem = _judge(result, ours, theirs)
+            if problem is not None:
+                result.differ(f"packet {result.packets - 1}: port {port} {data.hex()}: {problem}")
+        if result.count > 200:
+            return
+    _state(result, [native.reads(config.p4info) for native in natives], bmv2.reads(config.p4info))
+
+
+def _leaves(bmv2: Bmv2, batch: Sequence[tuple[int, bytes]]) -> bool:
+    try:
+        bmv2.send(batch)
+    except Endless:
+        return False
+    return True
+
+
+def _by_port(outputs: Sequence[Output]) -> list[tuple[int, list[bytes]]]:
+    ports: dict[int, list[bytes]] = {}
+    for port, data in outputs:
+        ports.setdefault(port, []).append(data)
+    return sorted(ports.items())
+
+
+def _judge(result: Result, ours: Sequence[list[Output]], theirs: list[Output]) -> str | None:
+    """None when BMv2 sent what the native switch sent, port for port and in order per port.
+
+    `ours` has what the native switch sent under each clock; bytes in which they differ, and their neighbours, are
+    not compared.
+    """
+    if all(each == theirs for each in ours):
+        return None
+    mine, *others = [_by_port(each) for each in ours]
+    expected = _by_port(theirs)
+    shape = [(p, [len(d) for d in f]) for p, f in mine]
+    if any([(p, [len(d) for d in f]) for p, f in other] != shape for other in others):
+        result.left_out += 1
+        return None
+    result.masked += any(other != mine for other in others)
+    if [(p, [len(d) for d in f]) for p, f in expected] != shape:
+        return f"native sends {_shown(mine)}, BMv2 {_shown(expected)}"
+    for place, (port, frames) in enumerate(mine):
+        for number, frame in enumerate(frames):
+            want = expected[place][1][number]
+            open_bytes = {
+                near
+                for other in others
+                for i, byte in enumerate(other[place][1][number])
+                if byte != frame[i]
+                for near in (i - 1, i, i + 1)
+            }
+            if any(frame[i] != want[i] for i in range(len(frame)) if i not in open_bytes):
+                return f"port {port}: native {frame.hex()}, BMv2 {want.hex()}"
+    return None
+
+
+def _shown(ports: list[tuple[int, list[bytes]]]) -> str:
+    return str({port: [data.hex() for data in frames] for port, frames in ports})
+
+
+def _state(result: Result, ours: Sequence[Reads], theirs: Reads) -> None:
+    """Compare what the native switch has under every clock with what BMv2 has."""
+
+    def judge(what: str, values: list[object], other: object) -> None:
+        result.state += 1
+        if all(v == values[0] for v in values) and values[0] != other:
+            result.differ(f"{what}: native {values[0]}, BMv2 {other}")
+
+    for name in sorted(ours[0].counters.keys() | theirs.counters.keys()):
+        for index in sorted(ours[0].counters.get(name, {}).keys() | theirs.counters.get(name, {}).keys()):
+            cells: list[object] = [r.counters.get(name, {}).get(index, (0, 0)) for r in ours]
+            judge(f"counter {name}[{index}]", cells, theirs.counters.get(name, {}).get(index, (0, 0)))
+    for name in sorted(ours[0].direct.keys() & theirs.direct.keys()):
+        for key in sorted(ours[0].direct[name].keys() | theirs.direct[name].keys()):
+            entries: list[object] = [r.direct.get(name, {}).get(key) for r in ours]
+            judge(f"direct counter of {name}, {key!r}", entries, theirs.direct[name].get(key))
+    for name in sorted(ours[0].registers.keys() & theirs.registers.keys()):
+        for index, other in enumerate(theirs.registers[name]):
+            judge(f"register {name}[{index}]", [r.registers[name][index] for r in ours], other)
+    for name in sorted(ours[0].digests.keys() | theirs.digests.keys()):
+        lists = [r.digests.get(name, []) for r in ours]
+        result.state += len(lists[0])
+        judge(f"digests {name}", [sorted(each) for each in lists], sorted(theirs.digests.get(name, [])))
