@@ -44,9 +44,40 @@ class QueueStats(Structure):
         ("in_packets", c_uint64),
         ("paused_until", c_uint64),
         ("paused_ns", c_uint64),
-        ("drop_packets", c_uint64 * 2),
-        ("drop_bytes", c_uint64 * 2),
+        ("drop_packets", c_uint64 * 3),
+        ("drop_bytes", c_uint64 * 3),
     )
+
+
+QUEUE_SETTINGS = (
+    "limit_bytes",
+    "limit_packets",
+    "rate_bps",
+    "burst_bytes",
+    "rate_pps",
+    "guaranteed_bytes",
+    "headroom_bytes",
+    "alpha",
+    "weight",
+)
+"""Fields of xf_queue_settings; the n-th is bit n of `xf_queue_set`'s `fields`."""
+ALPHA_ONE = 1 << 16
+"""`alpha` counts in 65536ths."""
+
+
+class QueueSettings(Structure):
+    """xf_queue_settings."""
+
+    _fields_ = tuple((name, c_uint64) for name in QUEUE_SETTINGS)
+
+
+BUFFER_STATS = ("size", "used", "watermark", "guaranteed_used", "headroom_used")
+
+
+class BufferStats(Structure):
+    """xf_buffer_stats."""
+
+    _fields_ = tuple((name, c_uint64) for name in BUFFER_STATS)
 
 
 class PauseEvent(Structure):
@@ -95,7 +126,11 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_port_up": (c_int, (c_void_p, c_uint32, c_int)),
     "xf_catch_up": (None, (c_void_p, c_uint64)),
     "xf_port_loss": (c_int, (c_void_p, c_uint32, c_int, c_uint64, c_uint32, c_uint64)),
-    "xf_queue_limit": (c_int, (c_void_p, c_int, c_int, c_uint64, c_uint64)),
+    "xf_queue_set": (c_int, (c_void_p, c_int, c_int, POINTER(QueueSettings), c_uint32)),
+    "xf_queue_settings_read": (c_int, (c_void_p, c_uint32, c_uint32, POINTER(QueueSettings))),
+    "xf_buffer_set": (c_int, (c_void_p, c_uint64)),
+    "xf_buffer_read": (None, (c_void_p, POINTER(BufferStats))),
+    "xf_buffer_watermark_reset": (None, (c_void_p,)),
     "xf_queue_read": (c_int, (c_void_p, c_uint32, c_uint32, POINTER(QueueStats))),
     "xf_port_read": (c_int, (c_void_p, c_uint32, c_void_p)),
     "xf_watermark_reset": (c_int, (c_void_p, c_uint32)),

@@ -10,14 +10,15 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from typing import Any
 
 from switch.device import CPU_PORT, DROP_PORT, PRIORITY_QUEUES
 from switch.native import abi
 from switch.native.build import CompiledProgram, compile_program
+from switch.native.engine_ports import EnginePorts
 from switch.native.engine_state import EngineState
 from switch.native.engine_tables import EngineTables
 from switch.native.engine_types import (
+    BufferStats,
     Digest,
     EngineError,
     Entry,
@@ -27,13 +28,14 @@ from switch.native.engine_types import (
     LogMessage,
     PauseEvent,
     PortStats,
+    QueueSettings,
     QueueStats,
     check,
-    uint,
 )
 from switch.native.program import Program
 
 __all__ = [
+    "BufferStats",
     "Digest",
     "Engine",
     "EngineError",
@@ -44,6 +46,7 @@ __all__ = [
     "LogMessage",
     "PauseEvent",
     "PortStats",
+    "QueueSettings",
     "QueueStats",
 ]
 
@@ -65,7 +68,7 @@ class _State:
             self.code = None
 
 
-class Engine(EngineTables, EngineState):
+class Engine(EngineTables, EngineState, EnginePorts):
     """One native switch running one program."""
 
     def __init__(
@@ -196,128 +199,6 @@ class Engine(EngineTables, EngineState):
                 out += [(f.time, ctypes.string_at(f.data, f.length)) for f in frames[:count]]
                 if count < abi.FRAMES:
                     return out
-
-    # ---- ports and queues ----
-    def add_port(self, number: int, rate_bps: int = 0, delay_ns: int = 0) -> None:
-        """Add a port, up. Rate in bit/s on wire bytes, 0 = unlimited. EngineError "exists"."""
-        uint(number, 9, "port number")
-        code = self._lib.xf_port_add(self._e, number, uint(rate_bps, 63, "rate"), uint(delay_ns, 63, "delay"))
-        check(code, f"adding port {number}")
-
-    def remove_port(self, number: int) -> None:
-        """Remove it; what it holds is dropped and counted."""
-        check(self._lib.xf_port_remove(self._e, uint(number, 9, "port number")), f"port {number}")
-
-    def set_port_rate(self, number: int, rate_bps: int) -> None:
-        """Applies from the next transmission on."""
-        code = self._lib.xf_port_rate(self._e, uint(number, 9, "port number"), uint(rate_bps, 63, "rate"))
-        check(code, f"rate of port {number}")
-
-    def set_port_delay(self, number: int, delay_ns: int) -> None:
-        """Applies from the next transmission on."""
-        code = self._lib.xf_port_delay(self._e, uint(number, 9, "port number"), uint(delay_ns, 63, "delay"))
-        check(code, f"delay of port {number}")
-
-    def set_port_up(self, number: int, up: bool) -> None:
-        """A port that is down drops what it receives or would send, counted as `port_down`."""
-        check(self._lib.xf_port_up(self._e, uint(number, 9, "port number"), int(up)), f"port {number}")
-
-    def set_catch_up(self, limit_ns: int) -> None:
-        """When called late, make good at most this much lost time (ns); 0, the default, all of it.
-
-        For drivers on the wall clock: a stall of theirs is then lost time instead of a burst.
-        """
-        self._lib.xf_catch_up(self._e, uint(limit_ns, 63, "catch-up limit"))
-
-    def set_port_loss(
-        self, number: int, probability: float, every: int = 0, *, seed: int = 0, received: bool = False
-    ) -> None:
-        """Lose frames on the wire, counted as `link_loss`: those sent, or with `received` those that come in.
-
-        Each is lost with `probability`, drawn from a sequence of this direction that begins with `seed`; and
-        every `every`-th one (0: none). Both 0 heals the link.
-        """
-        if not 0.0 <= probability <= 1.0:
-            raise EngineError("invalid", f"a loss probability lies between 0 and 1, not at {probability}")
-        threshold = min(round(probability * 2**64), abi.NEVER)
-        check(
-            self._lib.xf_port_loss(
-                self._e,
-                uint(number, 9, "port number"),
-                int(received),
-                threshold,
-                uint(every, 32, "every"),
-                seed & abi.NEVER,
-            ),
-            f"port {number}",
-        )
-
-    def set_queue_limit(
-        self,
-        port: int | None = None,
-        cls: int | None = None,
-        *,
-        bytes: int | None = None,
-        packets: int | None = None,
-    ) -> None:
-        """Limits of one (port, class) queue; None = all (as a limit: none). Also applies to ports added later."""
-        code = self._lib.xf_queue_limit(
-            self._e,
-            -1 if port is None else uint(port, 9, "port number"),
-            -1 if cls is None else uint(cls, 3, "class"),
-            2**63 if bytes is None else uint(bytes, 63, "byte limit"),
-            2**63 if packets is None else uint(packets, 63, "packet limit"),
-        )
-        check(code, "setting a queue limit")
-
-    def queue_stats(self, port: int) -> list[QueueStats]:
-        """The 8 queues of a port, class 0 first."""
-        queues = []
-        for cls in range(abi.CLASSES):
-            q = abi.QueueStats()
-            check(self._lib.xf_queue_read(self._e, uint(port, 9, "port number"), cls, q), f"port {port}")
-            names = ("queue_bytes", "queue_packets")
-            drops = {
-                n: (q.drop_packets[i], q.drop_bytes[i]) for i, n in enumerate(names) if q.drop_packets[i]
-            }
-            queues.append(
-                QueueStats(
-                    q.bytes,
-                    q.packets,
-                    q.watermark_bytes,
-                    q.watermark_packets,
-                    q.in_bytes,
-                    q.in_packets,
-                    q.paused_until,
-                    q.paused_ns,
-                    drops,
-                )
-            )
-        return queues
-
-    def port_stats(self, port: int) -> PortStats:
-        """Counters of one port."""
-        s: Any = abi.port_stats_type()()
-        check(self._lib.xf_port_read(self._e, uint(port, 9, "port number"), ctypes.byref(s)), f"port {port}")
-        drops = {
-            name: (s.drop_packets[i], s.drop_bytes[i])
-            for i, name in enumerate(abi.DROP_REASONS)
-            if s.drop_packets[i]
-        }
-        return PortStats(
-            s.rx_bytes, s.rx_packets, s.tx_bytes, s.tx_packets, s.rate_bps, s.delay_ns, bool(s.up), drops
-        )
-
-    def reset_watermarks(self, port: int) -> None:
-        """Start the queues' watermarks from what they hold now."""
-        check(self._lib.xf_watermark_reset(self._e, uint(port, 9, "port number")), f"port {port}")
-
-    def drops(self) -> dict[str, tuple[int, int]]:
-        """Reason -> (packets, bytes) of the whole switch; every reason, zero where none."""
-        count = len(abi.DROP_REASONS)
-        packets, octets = (ctypes.c_uint64 * count)(), (ctypes.c_uint64 * count)()
-        self._lib.xf_drops_read(self._e, packets, octets)
-        return {name: (packets[i], octets[i]) for i, name in enumerate(abi.DROP_REASONS)}
 
     def take_pause_events(self) -> list[PauseEvent]:
         """Pause changes since the last call, in time order."""

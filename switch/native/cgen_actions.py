@@ -124,7 +124,9 @@ class Actions:
         target = params[0 if op == "_jump" else 1]["value"].hexstr()
         goto = f"goto L{target};"
         if target <= here:  # a loop of the program, which data may make endless
-            goto = f"{{ if (!x->budget--) {{ xf_parser_loop(x); x->budget = 0; x->exit = 1; return; }} {goto} }}"
+            goto = (
+                f"{{ if (!x->budget--) {{ xf_parser_loop(x); x->budget = 0; x->exit = 1; return; }} {goto} }}"
+            )
         if op == "_jump":
             body.add(goto)
         else:

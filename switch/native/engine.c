@@ -43,8 +43,9 @@ xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uin
     e->random = seed ^ ((uint64_t)device_id << 32);
     e->next_sweep = XF_NEVER;
     for (c = 0; c < XF_CLASSES; c++) {
-        e->limit_bytes[c] = 16ul << 20;
-        e->limit_packets[c] = 16384;
+        e->settings[c].limit_bytes = 16ul << 20;
+        e->settings[c].limit_packets = 16384;
+        e->settings[c].alpha = 1u << 16;
     }
     cpu = port_get(e, cpu_port);
     if (!cpu || ring_init(&e->digests, RING_WORDS) || ring_init(&e->pauses, RING_WORDS) ||
@@ -453,7 +454,7 @@ static void run(xf_engine *e, xf_ps until, int inclusive) {
         uint32_t id;
         xf_port *port;
         if (at == XF_NEVER || at > until || (at == until && !inclusive)) break;
-        id = e->events.heap[0];
+        id = e->events.heap[0].id;
         port = e->ports[id % XF_MAX_PORTS];
         if (at > e->now) e->now = at; /* an event set for a time already past runs now */
         events_set(&e->events, id, XF_NEVER);

@@ -15,27 +15,34 @@ enum xf_event { EV_EXPIRE, EV_LOOP, EV_ARRIVE, EV_START, EV_KINDS };
 #define EV_COUNT (EV_KINDS * XF_MAX_PORTS)
 #define EV_ID(kind, port) ((kind) * XF_MAX_PORTS + (port))
 
+typedef struct xf_event_item {
+    xf_ps time;
+    uint32_t id;
+} xf_event_item;
+
 typedef struct xf_events {
     uint32_t count;
-    uint16_t heap[EV_COUNT];
     uint16_t place[EV_COUNT]; /* 1 + index in heap, 0 = absent */
-    xf_ps time[EV_COUNT];
+    xf_event_item heap[EV_COUNT];
 } xf_events;
 
 void events_set(xf_events *h, uint32_t id, xf_ps time); /* XF_NEVER removes */
-XF_INLINE xf_ps events_first(const xf_events *h) { return h->count ? h->time[h->heap[0]] : XF_NEVER; }
+XF_INLINE xf_ps events_first(const xf_events *h) { return h->count ? h->heap[0].time : XF_NEVER; }
 
 /* ---- ports and queues (queues.c) ---- */
 
 typedef struct xf_queue {
     xf_list packets;
     uint64_t bytes, count;
-    uint64_t limit_bytes, limit_packets;
+    xf_queue_settings settings;
     uint64_t watermark_bytes, watermark_packets;
     uint64_t in_bytes, in_packets;
-    uint64_t drop_packets[2], drop_bytes[2];
+    uint64_t drop_packets[3], drop_bytes[3];
     uint64_t until, since; /* pause: expiry and start, ns */
     uint64_t paused_ns;
+    int64_t credit;            /* bytes on the wire it may still send in its turn (scheduler.c) */
+    xf_ps due, burst;          /* shaper: when its next frame would start without a burst, and how early it may */
+    uint64_t shared, headroom; /* bytes of it beyond its guaranteed ones (buffer.c) */
 } xf_queue;
 
 /* Loss of one direction of a link (xf_port_loss). */
@@ -66,6 +73,8 @@ typedef struct xf_port {
     uint8_t exists, up;
     uint8_t nonempty, paused; /* bit per class */
     uint8_t in_start;         /* its egress pipeline is running: no rescheduling */
+    uint8_t weighted, shaped; /* bit per class */
+    uint8_t turn;             /* weighted class whose turn it is */
     uint64_t rate, delay_ns;
     xf_loss loss[2]; /* of frames sent, received */
     xf_ps free; /* the link is free from then on */
@@ -84,6 +93,30 @@ void port_schedule_expiry(xf_engine *e, xf_port *port);
 void port_clear(xf_engine *e, xf_port *port, enum xf_drop reason);
 void queue_pause(xf_engine *e, xf_port *port, uint32_t cls, uint64_t until_ns);
 void count_drop(xf_engine *e, enum xf_drop reason, uint32_t port, uint32_t bytes);
+
+#define WIRE_OVERHEAD 24u /* FCS 4, preamble 8, inter-frame gap 12 */
+#define WIRE_MINIMUM 60u
+
+XF_INLINE uint32_t wire_bytes(uint32_t length) {
+    return (length < WIRE_MINIMUM ? WIRE_MINIMUM : length) + WIRE_OVERHEAD;
+}
+XF_INLINE xf_ps wire_time(uint32_t length, uint64_t rate) {
+    return rate ? wire_bytes(length) * 8ull * PS_PER_S / rate : 0; /* 1.3e5 bits * 1e12 fits 64 bits */
+}
+
+/* ---- weights and shapers (scheduler.c); not called for a port that has neither ---- */
+
+uint32_t scheduler_pick(const xf_engine *e, xf_port *p, uint32_t ready); /* XF_CLASSES: none may send yet */
+void scheduler_charge(const xf_engine *e, xf_port *p, uint32_t cls, uint32_t length); /* length 0: nothing was sent */
+xf_ps scheduler_when(const xf_port *p, uint32_t ready, xf_ps at); /* earliest start of a ready class, not before `at` */
+
+void settings_apply(xf_port *p, uint32_t cls, const xf_queue_settings *s); /* settings.c */
+
+/* ---- the shared buffer (buffer.c); not called while there is none ---- */
+
+int buffer_admit(xf_engine *e, xf_queue *q, uint32_t bytes); /* before q->bytes grows */
+void buffer_release(xf_engine *e, xf_queue *q, uint32_t bytes);
+void buffer_recount(xf_engine *e);
 
 /* ---- tables, profiles, meters (tables.c, profiles.c, meters.c) ---- */
 
@@ -115,21 +148,49 @@ struct xf_profile {
     xf_group *groups;
 };
 
+/* What a look-up does not need. */
+typedef struct xf_entry_rest {
+    uint64_t packets, bytes;    /* of tables with counters */
+    uint64_t last_hit, timeout; /* ns, of tables with timeouts; timeout 0 = none */
+    struct xf_meter *meter;
+    uint64_t sequence; /* order of insertion */
+    uint32_t tuple;    /* id of the tuple it belongs to */
+    uint32_t handle;
+    uint8_t is_const, reported;
+} xf_entry_rest;
+
+/* Aligned to a cache line, which also holds the first words: key, ranges, arguments. */
+struct xf_entry {
+    struct xf_entry *chain; /* same bucket */
+    uint64_t hash;
+    uint32_t rank; /* higher wins */
+    uint32_t action; /* XF_NO_ACTION: refers to `ref` */
+    uint32_t ref;    /* member or group id */
+    uint8_t ref_group;
+    xf_entry_rest *rest;
+    uint64_t words[];
+};
+
 typedef struct xf_tuple {
     uint32_t id, bucket_count, entry_count, max_rank;
+    uint8_t ranked; /* its entries were not all of one rank */
     xf_entry **buckets;
     uint64_t mask[];
 } xf_tuple;
 
 struct xf_table {
     const xf_table_desc *desc;
+    /* The buckets of the only tuple of a table with one word of key and no ranges, the common case; else NULL. */
+    xf_entry **buckets;
+    uint64_t mask; /* of that tuple */
+    uint32_t bucket_mask;
+    uint32_t entry_count;
+    uint64_t hits, misses;
     xf_tuple **tuples; /* by max_rank, highest first */
     uint32_t tuple_count, tuple_room, next_tuple;
-    uint32_t entry_count;
     xf_entry **handles; /* by handle; a free slot is NULL */
     uint32_t handle_room, handle_hint;
     uint64_t sequence;
-    uint64_t hits, misses;
     uint32_t has_timeouts;
     xf_profile *profile;
     xf_act fallback; /* the default entry when it is an action */
@@ -221,7 +282,8 @@ struct xf_engine {
 
     xf_events events;
     xf_port *ports[XF_MAX_PORTS];
-    uint64_t limit_bytes[XF_CLASSES], limit_packets[XF_CLASSES];
+    xf_queue_settings settings[XF_CLASSES]; /* of ports to come */
+    uint64_t buffer_size, buffer_used, buffer_watermark;
     xf_replica_map groups, sessions;
 
     xf_list out;     /* frames that reached their far end */

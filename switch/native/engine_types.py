@@ -59,6 +59,41 @@ class QueueStats:
 
 
 @dataclass(frozen=True)
+class QueueSettings:
+    """What is set of one (port, class) queue (docs/switch.md)."""
+
+    limit_bytes: int
+    limit_packets: int
+    rate_bps: int
+    """Shaper: bit/s on wire bytes; 0 = none."""
+    burst_bytes: int
+    """Wire bytes that may leave at once after a pause, beyond the first frame."""
+    rate_pps: int
+    """Shaper in packets/s; 0 = none. With both the slower holds."""
+    guaranteed_bytes: int
+    """Bytes that the queue may hold whatever the shared buffer holds."""
+    headroom_bytes: int
+    """Bytes that it may hold beyond its share of the buffer."""
+    alpha: float
+    """Its share: it may grow to alpha times what is free of the shared buffer."""
+    weight: int
+    """Share of the port among weighted classes; 0 = strict priority."""
+
+
+@dataclass(frozen=True)
+class BufferStats:
+    """The shared buffer, in bytes."""
+
+    size: int
+    """0 = there is none."""
+    used: int
+    watermark: int
+    """Highest `used` since `reset_buffer_watermark`."""
+    guaranteed_used: int
+    headroom_used: int
+
+
+@dataclass(frozen=True)
 class PortStats:
     """One port. tx counts frames whose transmission started; bytes as AF_PACKET sees frames (no FCS)."""
 

@@ -1,4 +1,5 @@
-/* The traffic manager: eight queues a port, strict priority, a paced link, pauses.
+/* The traffic manager: eight queues a port, strict priority, a paced link, pauses. Weights and shapers are in
+ * scheduler.c, the shared buffer in buffer.c, what a control thread sets in settings.c.
  *
  * Theory. A port sends one frame at a time. Its next transmission starts when the link is free, a frame is queued in a
  * class that is not paused, whichever comes last; EV_START holds that instant. The egress pipeline runs then, on the
@@ -6,17 +7,6 @@
  * Since events are run in time order, a driver that polls late sees the same transmissions at the same instants as
  * one that polls in time. */
 #include "engine.h"
-
-#define WIRE_OVERHEAD 24u /* FCS 4, preamble 8, inter-frame gap 12 */
-#define WIRE_MINIMUM 60u
-
-static xf_ps wire_time(uint32_t length, uint64_t rate) {
-    uint64_t bits;
-    if (!rate) return 0;
-    if (length < WIRE_MINIMUM) length = WIRE_MINIMUM;
-    bits = (uint64_t)(length + WIRE_OVERHEAD) * 8;
-    return bits * PS_PER_S / rate; /* 1.3e5 bits * 1e12 fits 64 bits */
-}
 
 void count_drop(xf_engine *e, enum xf_drop reason, uint32_t port, uint32_t bytes) {
     e->drop_packets[reason]++;
@@ -36,10 +26,7 @@ xf_port *port_get(xf_engine *e, uint32_t number) {
     if (!p) return NULL;
     p->number = number;
     p->up = 1;
-    for (c = 0; c < XF_CLASSES; c++) {
-        p->queues[c].limit_bytes = e->limit_bytes[c];
-        p->queues[c].limit_packets = e->limit_packets[c];
-    }
+    for (c = 0; c < XF_CLASSES; c++) settings_apply(p, (uint32_t)c, &e->settings[c]);
     e->ports[number] = p;
     return p;
 }
@@ -47,8 +34,19 @@ xf_port *port_get(xf_engine *e, uint32_t number) {
 void port_schedule(xf_engine *e, xf_port *p) {
     xf_ps at = XF_NEVER;
     if (p->in_start) return;
-    if (p->nonempty & ~p->paused) at = p->free > e->now ? p->free : e->now;
+    if (p->nonempty & ~p->paused) {
+        at = p->free > e->now ? p->free : e->now;
+        if (p->shaped) at = scheduler_when(p, p->nonempty & ~(uint32_t)p->paused, at);
+    }
     events_set(&e->events, EV_ID(EV_START, p->number), at);
+}
+
+static void refuse(xf_engine *e, xf_packet *pkt, xf_queue *q, int why, uint32_t port) {
+    static const enum xf_drop reasons[] = {XF_DROP_QUEUE_BYTES, XF_DROP_QUEUE_PACKETS, XF_DROP_BUFFER};
+    q->drop_packets[why]++;
+    q->drop_bytes[why] += pkt->packet_length;
+    count_drop(e, reasons[why], port, pkt->packet_length);
+    packet_free(pkt);
 }
 
 void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
@@ -68,12 +66,16 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
         return;
     }
     q = &p->queues[cls];
-    if (q->bytes + bytes > q->limit_bytes || q->count + 1 > q->limit_packets) {
-        int by_packets = q->bytes + bytes <= q->limit_bytes;
-        q->drop_packets[by_packets]++;
-        q->drop_bytes[by_packets] += bytes;
-        count_drop(e, by_packets ? XF_DROP_QUEUE_PACKETS : XF_DROP_QUEUE_BYTES, number, bytes);
-        packet_free(pkt);
+    if (q->bytes + bytes > q->settings.limit_bytes) {
+        refuse(e, pkt, q, 0, number);
+        return;
+    }
+    if (q->count + 1 > q->settings.limit_packets) {
+        refuse(e, pkt, q, 1, number);
+        return;
+    }
+    if (e->buffer_size && !buffer_admit(e, q, bytes)) {
+        refuse(e, pkt, q, 2, number);
         return;
     }
     pkt->enq_qdepth = (uint32_t)q->count;
@@ -93,27 +95,39 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
 }
 
 void port_start(xf_engine *e, xf_port *p) {
-    uint32_t ready = p->nonempty & ~(uint32_t)p->paused, cls = XF_CLASSES - 1;
+    uint32_t ready = p->nonempty & ~(uint32_t)p->paused, cls = XF_CLASSES - 1, sent = 0;
     xf_queue *q;
     xf_packet *pkt;
     if (!ready) return;
-    while (!(ready & (1u << cls))) cls--;
+    if (p->weighted | p->shaped) {
+        cls = scheduler_pick(e, p, ready);
+        if (cls == XF_CLASSES) {
+            port_schedule(e, p);
+            return;
+        }
+    } else {
+        while (!(ready & (1u << cls))) cls--;
+    }
     q = &p->queues[cls];
     pkt = list_pop(&q->packets);
     q->count--;
     q->bytes -= pkt->packet_length;
+    if (e->buffer_size) buffer_release(e, q, pkt->packet_length);
     if (!q->count) p->nonempty &= (uint8_t)~(1u << cls);
     p->in_start = 1;
     if (egress_pass(e, pkt, p, cls)) {
+        sent = pkt->length;
         if (pkt->recirculate_list) {
             p->free = e->now + wire_time(pkt->length, p->rate);
             pkt->time = p->free;
             if (!p->loop.head) events_set(&e->events, EV_ID(EV_LOOP, p->number), pkt->time);
             list_push(&p->loop, pkt);
         } else if (!p->exists) {
+            sent = 0;
             count_drop(e, XF_DROP_NO_PORT, p->number, pkt->length);
             packet_free(pkt);
         } else if (!p->up) {
+            sent = 0;
             count_drop(e, XF_DROP_PORT_DOWN, p->number, pkt->length);
             packet_free(pkt);
         } else {
@@ -134,6 +148,7 @@ void port_start(xf_engine *e, xf_port *p) {
         }
     }
     p->in_start = 0;
+    if (p->weighted | p->shaped) scheduler_charge(e, p, cls, sent);
     port_schedule(e, p);
 }
 
@@ -144,6 +159,7 @@ void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
         xf_queue *q = &p->queues[c];
         while ((pkt = list_pop(&q->packets))) {
             count_drop(e, reason, p->number, pkt->packet_length);
+            if (e->buffer_size) buffer_release(e, q, pkt->packet_length);
             packet_free(pkt);
         }
         q->bytes = q->count = 0;
@@ -305,30 +321,6 @@ int xf_port_loss(xf_engine *e, uint32_t number, int received, uint64_t threshold
     return p ? 0 : XF_ENOENT;
 }
 
-int xf_queue_limit(xf_engine *e, int port, int cls, uint64_t bytes, uint64_t packets) {
-    uint32_t n, c;
-    if (port < -1 || port >= XF_MAX_PORTS || cls < -1 || cls >= XF_CLASSES) return XF_EINVAL;
-    engine_lock(e);
-    if (port >= 0 && !port_get(e, (uint32_t)port)) {
-        engine_unlock(e);
-        return XF_ENOMEM;
-    }
-    for (c = 0; c < XF_CLASSES; c++) {
-        if (cls >= 0 && (uint32_t)cls != c) continue;
-        if (port < 0) {
-            e->limit_bytes[c] = bytes;
-            e->limit_packets[c] = packets;
-        }
-        for (n = 0; n < XF_MAX_PORTS; n++) {
-            if (!e->ports[n] || (port >= 0 && (uint32_t)port != n)) continue;
-            e->ports[n]->queues[c].limit_bytes = bytes;
-            e->ports[n]->queues[c].limit_packets = packets;
-        }
-    }
-    engine_unlock(e);
-    return 0;
-}
-
 int xf_queue_read(xf_engine *e, uint32_t number, uint32_t cls, xf_queue_stats *out) {
     xf_port *p;
     int i;
@@ -349,7 +341,7 @@ int xf_queue_read(xf_engine *e, uint32_t number, uint32_t cls, xf_queue_stats *o
             out->paused_until = q->until;
             out->paused_ns += ns_of(e, e->now) - q->since;
         }
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < 3; i++) {
             out->drop_packets[i] = q->drop_packets[i];
             out->drop_bytes[i] = q->drop_bytes[i];
         }
@@ -405,7 +397,7 @@ const char *xf_drop_name(uint32_t reason) {
     static const char *const names[XF_DROP_REASONS] = {
         "ingress",     "egress",   "queue_bytes",  "queue_packets", "priority", "no_port",   "port_down",  "rx_no_port",
         "oversize",    "no_multicast", "no_clone", "loop",          "cpu_queue", "no_memory", "no_program", "swap",
-        "link_loss",
+        "link_loss",   "buffer",
     };
     return reason < XF_DROP_REASONS ? names[reason] : NULL;
 }

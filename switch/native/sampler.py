@@ -16,7 +16,7 @@ from switch.native.samples import Look, Watcher
 UNKNOWN = -1
 """Port or class of a drop for which it is not known."""
 
-_CLASS_REASONS = ("queue_bytes", "queue_packets")
+_CLASS_REASONS = ("queue_bytes", "queue_packets", "buffer")
 """Drops that the engine counts per queue, so that their class is known."""
 
 

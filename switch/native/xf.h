@@ -45,6 +45,7 @@ enum xf_drop {
     XF_DROP_NO_PROGRAM,    /* no program is loaded */
     XF_DROP_SWAP,          /* queued when another program was loaded */
     XF_DROP_LINK_LOSS,     /* lost on a link that was made lossy */
+    XF_DROP_BUFFER,        /* the shared buffer's dynamic threshold */
     XF_DROP_REASONS
 };
 
@@ -102,8 +103,42 @@ int xf_port_up(xf_engine *e, uint32_t port, int up);
 /* Frames of one direction (0: sent, 1: received) are lost on the wire: each with probability `threshold` / 2^64, drawn
  * from a sequence of its own that `seed` begins, and every `every`-th one (0: none). A lost frame took its link time. */
 int xf_port_loss(xf_engine *e, uint32_t port, int received, uint64_t threshold, uint32_t every, uint64_t seed);
-/* port -1: every port, also later ones; class -1: every class. */
-int xf_queue_limit(xf_engine *e, int port, int cls, uint64_t bytes, uint64_t packets);
+
+/* What can be set of a queue while it runs (docs/switch.md). */
+typedef struct xf_queue_settings {
+    uint64_t limit_bytes, limit_packets;
+    uint64_t rate_bps, burst_bytes;  /* shaper, in bytes on the wire; rate 0: none */
+    uint64_t rate_pps;               /* the same in packets */
+    uint64_t guaranteed_bytes;       /* its own part of the buffer */
+    uint64_t headroom_bytes;         /* what it may hold beyond its share */
+    uint64_t alpha;                  /* share of the free buffer, in 65536ths */
+    uint64_t weight;                 /* 0: strict priority */
+} xf_queue_settings;
+enum xf_queue_fields {
+    XF_SET_LIMIT_BYTES = 1,
+    XF_SET_LIMIT_PACKETS = 2,
+    XF_SET_RATE_BPS = 4,
+    XF_SET_BURST_BYTES = 8,
+    XF_SET_RATE_PPS = 16,
+    XF_SET_GUARANTEED = 32,
+    XF_SET_HEADROOM = 64,
+    XF_SET_ALPHA = 128,
+    XF_SET_WEIGHT = 256,
+};
+#define XF_MAX_WEIGHT 65535u
+#define XF_MAX_BUFFER (1ull << 40)
+#define XF_MAX_ALPHA (64u << 16)
+#define XF_MAX_QUEUE_PPS 1000000000000ull
+/* Sets those fields of `to` that `fields` names. port -1: every port, also later ones; class -1: every class. */
+int xf_queue_set(xf_engine *e, int port, int cls, const xf_queue_settings *to, uint32_t fields);
+int xf_queue_settings_read(xf_engine *e, uint32_t port, uint32_t cls, xf_queue_settings *out);
+/* Size of the shared part of the buffer, bytes; 0, the default: no shared buffer, only the queues' own limits. */
+int xf_buffer_set(xf_engine *e, uint64_t bytes);
+typedef struct xf_buffer_stats {
+    uint64_t size, used, watermark; /* of the shared part */
+    uint64_t guaranteed_used, headroom_used;
+} xf_buffer_stats;
+void xf_buffer_read(xf_engine *e, xf_buffer_stats *out);
 
 typedef struct xf_queue_stats {
     uint64_t bytes, packets;                     /* in the queue now */
@@ -111,7 +146,7 @@ typedef struct xf_queue_stats {
     uint64_t in_bytes, in_packets;               /* admitted so far */
     uint64_t paused_until;                       /* ns, 0 = not paused */
     uint64_t paused_ns;                          /* time spent paused so far */
-    uint64_t drop_packets[2], drop_bytes[2];     /* by byte limit, by packet limit */
+    uint64_t drop_packets[3], drop_bytes[3];     /* by byte limit, by packet limit, by the shared buffer */
 } xf_queue_stats;
 typedef struct xf_port_stats {
     uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
@@ -122,7 +157,8 @@ typedef struct xf_port_stats {
 } xf_port_stats;
 int xf_queue_read(xf_engine *e, uint32_t port, uint32_t cls, xf_queue_stats *out);
 int xf_port_read(xf_engine *e, uint32_t port, xf_port_stats *out);
-int xf_watermark_reset(xf_engine *e, uint32_t port);
+int xf_watermark_reset(xf_engine *e, uint32_t port); /* the port's queues' */
+void xf_buffer_watermark_reset(xf_engine *e);
 /* Engine totals by reason: packets[XF_DROP_REASONS], bytes[XF_DROP_REASONS]. */
 void xf_drops_read(xf_engine *e, uint64_t *packets, uint64_t *bytes);
 const char *xf_drop_name(uint32_t reason);

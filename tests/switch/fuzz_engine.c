@@ -43,7 +43,7 @@ static void control(xf_engine *e, const xf_program *p, input *in) {
     uint32_t ids[8], weights[8], pairs[16], i;
     uint8_t active[8];
     uint64_t rates[4];
-    switch (take(in, 1) % 22) {
+    switch (take(in, 1) % 24) {
     case 0:
     case 1:
     case 2:
@@ -118,6 +118,21 @@ static void control(xf_engine *e, const xf_program *p, input *in) {
         break;
     case 20: xf_entry_timeout(e, table, handle, take(in, 4)); break;
     case 21: xf_port_up(e, (uint32_t)take(in, 1) % PORTS, (int)take(in, 1) & 1); break;
+    case 22: {
+        xf_queue_settings q = {0};
+        q.rate_bps = take(in, 5);
+        q.burst_bytes = take(in, 2);
+        q.rate_pps = take(in, 3);
+        q.guaranteed_bytes = take(in, 1) * 16;
+        q.headroom_bytes = take(in, 1) * 16;
+        q.alpha = take(in, 3);
+        q.weight = take(in, 2);
+        /* Never the limits: they bound what this test holds in memory. */
+        xf_queue_set(e, (int)take(in, 1) % (PORTS + 1) - 1, (int)take(in, 1) % 9 - 1, &q,
+                     (uint32_t)take(in, 2) & ~(uint32_t)(XF_SET_LIMIT_BYTES | XF_SET_LIMIT_PACKETS));
+        break;
+    }
+    case 23: xf_buffer_set(e, take(in, 2)); break;
     }
 }
 
@@ -152,11 +167,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     xf_engine *e = xf_new(1, 5, 511, 1000000000ul, 8, 1);
     uint64_t now = 0;
     uint32_t i;
+    xf_queue_settings queue = {0};
     input in;
     in.at = data;
     in.end = data + size;
     if (!e || xf_load(e, p) < 0) abort();
-    xf_queue_limit(e, -1, -1, 20000, 40);
+    queue.limit_bytes = 20000;
+    queue.limit_packets = 40;
+    xf_queue_set(e, -1, -1, &queue, XF_SET_LIMIT_BYTES | XF_SET_LIMIT_PACKETS);
     for (i = 0; i < PORTS; i++) xf_port_add(e, i, i % 3 * 1000000000ul, i * 100);
     while (in.at < in.end) {
         uint64_t op = take(&in, 1);
