@@ -3,59 +3,50 @@
  * Ties go to the lower id: by kind first, then by port, which makes runs repeatable. */
 #include "engine.h"
 
-static int before(const xf_events *h, uint16_t a, uint16_t b) {
-    if (h->time[a] != h->time[b]) return h->time[a] < h->time[b];
-    return a < b;
+static int before(xf_event_item a, xf_event_item b) { return a.time != b.time ? a.time < b.time : a.id < b.id; }
+
+static void put(xf_events *h, uint32_t at, xf_event_item item) {
+    h->heap[at] = item;
+    h->place[item.id] = (uint16_t)(at + 1);
 }
 
-static void put(xf_events *h, uint32_t at, uint16_t id) {
-    h->heap[at] = id;
-    h->place[id] = (uint16_t)(at + 1);
-}
-
-static void up(xf_events *h, uint32_t at, uint16_t id) {
+static void up(xf_events *h, uint32_t at, xf_event_item item) {
     while (at) {
         uint32_t parent = (at - 1) / 2;
-        if (!before(h, id, h->heap[parent])) break;
+        if (!before(item, h->heap[parent])) break;
         put(h, at, h->heap[parent]);
         at = parent;
     }
-    put(h, at, id);
+    put(h, at, item);
 }
 
-static void down(xf_events *h, uint32_t at, uint16_t id) {
+static void down(xf_events *h, uint32_t at, xf_event_item item) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= h->count) break;
-        if (child + 1 < h->count && before(h, h->heap[child + 1], h->heap[child])) child++;
-        if (!before(h, h->heap[child], id)) break;
+        if (child + 1 < h->count && before(h->heap[child + 1], h->heap[child])) child++;
+        if (!before(h->heap[child], item)) break;
         put(h, at, h->heap[child]);
         at = child;
     }
-    put(h, at, id);
+    put(h, at, item);
 }
 
 void events_set(xf_events *h, uint32_t id, xf_ps time) {
     uint32_t at = h->place[id];
+    xf_event_item item = {time, id};
     if (time == XF_NEVER) {
-        uint16_t last;
+        xf_event_item last;
         if (!at) return;
         h->place[id] = 0;
         last = h->heap[--h->count];
-        if (last == id) return;
+        if (last.id == id) return;
         at--;
-        if (at && before(h, last, h->heap[(at - 1) / 2])) up(h, at, last);
+        if (at && before(last, h->heap[(at - 1) / 2])) up(h, at, last);
         else down(h, at, last);
         return;
     }
-    if (!at) {
-        h->time[id] = time;
-        up(h, h->count++, (uint16_t)id);
-    } else if (time < h->time[id]) {
-        h->time[id] = time;
-        up(h, at - 1, (uint16_t)id);
-    } else if (time > h->time[id]) {
-        h->time[id] = time;
-        down(h, at - 1, (uint16_t)id);
-    }
+    if (!at) up(h, h->count++, item);
+    else if (time < h->heap[at - 1].time) up(h, at - 1, item);
+    else if (time > h->heap[at - 1].time) down(h, at - 1, item);
 }

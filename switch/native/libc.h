@@ -26,6 +26,7 @@ void *malloc(size_t size);
 void *calloc(size_t count, size_t size);
 void *realloc(void *block, size_t size);
 void free(void *block);
+int posix_memalign(void **block, size_t alignment, size_t size);
 void *memcpy(void *to, const void *from, size_t count);
 void *memmove(void *to, const void *from, size_t count);
 void *memset(void *to, int byte, size_t count);

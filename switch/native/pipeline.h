@@ -87,21 +87,7 @@ typedef struct xf_program {
 
 /* ---- tables ---- */
 
-typedef struct xf_entry {
-    struct xf_entry *chain; /* same bucket */
-    uint64_t hash;
-    uint64_t packets, bytes;
-    uint64_t last_hit, timeout; /* ns; timeout 0 = none */
-    struct xf_meter *meter;
-    uint64_t sequence; /* order of insertion */
-    uint32_t tuple;    /* id of the tuple it belongs to */
-    uint32_t rank;     /* higher wins */
-    uint32_t handle;
-    uint32_t action; /* XF_NO_ACTION: refers to `ref` */
-    uint32_t ref;    /* member or group id */
-    uint8_t ref_group, is_const, reported;
-    uint64_t words[]; /* key, ranges, arguments */
-} xf_entry;
+typedef struct xf_entry xf_entry;
 
 typedef struct xf_act {
     uint32_t action;

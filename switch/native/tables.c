@@ -7,12 +7,16 @@
  * are checked on the entries of a bucket. */
 #include "engine.h"
 
+#define CACHE_LINE 64ul
+
 static uint64_t mix(uint64_t h) {
     h ^= h >> 32;
     h *= 0xd6e8feb86659fd93ul;
     h ^= h >> 32;
     return h;
 }
+
+static uint64_t hash_word(uint64_t word) { return mix(0x9e3779b97f4a7c15ul ^ word); }
 
 static uint64_t hash_masked(const uint64_t *key, const uint64_t *mask, uint32_t n) {
     uint64_t h = 0x9e3779b97f4a7c15ul;
@@ -46,7 +50,7 @@ static int in_ranges(const xf_table_desc *d, const xf_entry *e, const uint64_t *
 
 static int beats(const xf_entry *a, const xf_entry *b) {
     if (!b) return 1;
-    return a->rank != b->rank ? a->rank > b->rank : a->sequence < b->sequence;
+    return a->rank != b->rank ? a->rank > b->rank : a->rest->sequence < b->rest->sequence;
 }
 
 int xf_table_used(const xf_table *t) { return t->entry_count != 0; }
@@ -55,6 +59,11 @@ xf_entry *xf_lookup(xf_table *t, const uint64_t *key) {
     const xf_table_desc *d = t->desc;
     uint32_t n = d->key_words, i, k;
     xf_entry *best = NULL;
+    if (t->buckets) {
+        uint64_t word = key[0] & t->mask;
+        for (best = t->buckets[hash_word(word) & t->bucket_mask]; best && best->words[0] != word; best = best->chain) {}
+        return best;
+    }
     for (i = 0; i < t->tuple_count; i++) {
         xf_tuple *tuple = t->tuples[i];
         uint64_t h;
@@ -77,9 +86,11 @@ static const uint64_t *entry_args(const xf_table_desc *d, const xf_entry *e) {
 void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *act) {
     if (e) {
         t->hits++;
-        e->packets++;
-        e->bytes += x->ingress_length;
-        e->last_hit = x->now;
+        if (t->desc->with_counters) {
+            e->rest->packets++;
+            e->rest->bytes += x->ingress_length;
+        }
+        if (t->desc->with_timeout) e->rest->last_hit = x->now;
         act->hit = 1;
         if (e->action != XF_NO_ACTION) {
             act->action = e->action;
@@ -97,6 +108,17 @@ void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *ac
 }
 
 /* ---- tuples ---- */
+
+/* Whether look-ups may take the short way: after any change of the tuples or their buckets. A key word is in one entry
+ * of a tuple only if its ranges and ranks do not tell entries apart. */
+static void find_short_way(xf_table *t) {
+    xf_tuple *only = t->tuple_count == 1 ? t->tuples[0] : NULL;
+    t->buckets = NULL;
+    if (!only || t->desc->key_words != 1 || t->desc->range_count || only->ranked) return;
+    t->buckets = only->buckets;
+    t->mask = only->mask[0];
+    t->bucket_mask = only->bucket_count - 1;
+}
 
 static void sort_tuples(xf_table *t) {
     uint32_t i, j;
@@ -172,7 +194,7 @@ static void tuple_drop(xf_table *t, xf_tuple *tuple) {
 
 static xf_tuple *tuple_of(xf_table *t, const xf_entry *e) {
     uint32_t i;
-    for (i = 0; t->tuples[i]->id != e->tuple; i++) {}
+    for (i = 0; t->tuples[i]->id != e->rest->tuple; i++) {}
     return t->tuples[i];
 }
 
@@ -203,6 +225,25 @@ static int handle_new(xf_table *t, uint32_t *handle) {
     return 0;
 }
 
+static xf_entry *entry_new(uint32_t words) {
+    size_t bytes = (sizeof(xf_entry) + words * sizeof(uint64_t) + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul);
+    void *block;
+    xf_entry *entry;
+    if (posix_memalign(&block, CACHE_LINE, bytes)) return NULL;
+    entry = memset(block, 0, bytes);
+    entry->rest = calloc(1, sizeof *entry->rest);
+    if (entry->rest) return entry;
+    free(block);
+    return NULL;
+}
+
+static void entry_free(xf_entry *entry) {
+    if (!entry) return;
+    free(entry->rest->meter);
+    free(entry->rest);
+    free(entry);
+}
+
 int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
               uint32_t rank, uint32_t action, const uint64_t *args, int ref_group, uint32_t ref, int is_const,
               uint32_t *handle) {
@@ -221,13 +262,13 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
             if (i == n && same_words(other->words + n, ranges, d->range_words)) return XF_EEXIST;
         }
     if (action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, ref_group, ref, 1) < 0)) return XF_ENOENT;
-    entry = calloc(1, sizeof *entry + (n + d->range_words + d->arg_words) * sizeof(uint64_t));
+    entry = entry_new(n + d->range_words + d->arg_words);
     if (!entry || handle_new(t, &slot) < 0 || (!tuple && !(tuple = tuple_new(t, mask)))) {
-        if (entry) free(entry);
+        entry_free(entry);
         if (action == XF_NO_ACTION) profile_use(t->profile, ref_group, ref, -1);
         return XF_ENOMEM;
     }
-    if (d->with_meter) entry->meter = calloc(1, sizeof *entry->meter);
+    if (d->with_meter) entry->rest->meter = calloc(1, sizeof *entry->rest->meter);
     for (i = 0; i < n; i++) entry->words[i] = key[i] & mask[i];
     for (i = 0; i < d->range_words; i++) entry->words[n + i] = ranges[i];
     if (args)
@@ -237,11 +278,12 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
     entry->action = action;
     entry->ref = ref;
     entry->ref_group = (uint8_t)ref_group;
-    entry->is_const = (uint8_t)is_const;
-    entry->handle = slot;
-    entry->sequence = t->sequence++;
-    entry->last_hit = ns_of(e, e->now);
-    entry->tuple = tuple->id;
+    entry->rest->is_const = (uint8_t)is_const;
+    entry->rest->handle = slot;
+    entry->rest->sequence = t->sequence++;
+    entry->rest->last_hit = ns_of(e, e->now);
+    entry->rest->tuple = tuple->id;
+    if (tuple->entry_count && rank != tuple->max_rank) tuple->ranked = 1;
     t->handles[slot] = entry;
     if (tuple->entry_count >= tuple->bucket_count) tuple_grow(tuple);
     entry->chain = tuple->buckets[hash & (tuple->bucket_count - 1)];
@@ -251,6 +293,7 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
         sort_tuples(t);
     }
     t->entry_count++;
+    find_short_way(t);
     if (handle) *handle = slot;
     return 0;
 }
@@ -260,10 +303,10 @@ static void entry_remove(xf_table *t, xf_entry *e) {
     xf_entry **at = &tuple->buckets[e->hash & (tuple->bucket_count - 1)];
     while (*at != e) at = &(*at)->chain;
     *at = e->chain;
-    t->handles[e->handle] = NULL;
-    if (e->handle < t->handle_hint) t->handle_hint = e->handle;
+    t->handles[e->rest->handle] = NULL;
+    if (e->rest->handle < t->handle_hint) t->handle_hint = e->rest->handle;
     t->entry_count--;
-    if (e->timeout) t->has_timeouts--;
+    if (e->rest->timeout) t->has_timeouts--;
     if (e->action == XF_NO_ACTION) profile_use(t->profile, e->ref_group, e->ref, -1);
     if (!--tuple->entry_count) {
         tuple_drop(t, tuple);
@@ -278,8 +321,8 @@ static void entry_remove(xf_table *t, xf_entry *e) {
             sort_tuples(t);
         }
     }
-    if (e->meter) free(e->meter);
-    free(e);
+    entry_free(e);
+    find_short_way(t);
 }
 
 int table_init(xf_table *t, const xf_table_desc *d, xf_profile *profile) {
@@ -341,7 +384,7 @@ static int modify(xf_engine *e, uint32_t table, uint32_t handle, uint32_t action
     t = find(e, table);
     entry = t ? table_entry(t, handle) : NULL;
     if (!entry) rc = t ? XF_ENOENT : XF_EINVAL;
-    else if (entry->is_const) rc = XF_ECONST;
+    else if (entry->rest->is_const) rc = XF_ECONST;
     else if (action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, group, ref, 1) < 0)) rc = XF_ENOENT;
     else {
         uint64_t *to = entry->words + t->desc->key_words + t->desc->range_words;
@@ -373,7 +416,7 @@ int xf_table_delete(xf_engine *e, uint32_t table, uint32_t handle) {
     t = find(e, table);
     entry = t ? table_entry(t, handle) : NULL;
     if (!entry) rc = t ? XF_ENOENT : XF_EINVAL;
-    else if (entry->is_const) rc = XF_ECONST;
+    else if (entry->rest->is_const) rc = XF_ECONST;
     else entry_remove(t, entry);
     engine_unlock(e);
     return rc;
@@ -386,7 +429,7 @@ int xf_table_clear(xf_engine *e, uint32_t table) {
     t = find(e, table);
     if (t)
         for (i = 0; i < t->handle_room; i++)
-            if (t->handles[i] && !t->handles[i]->is_const) entry_remove(t, t->handles[i]);
+            if (t->handles[i] && !t->handles[i]->rest->is_const) entry_remove(t, t->handles[i]);
     engine_unlock(e);
     return t ? 0 : XF_EINVAL;
 }
@@ -465,8 +508,8 @@ int xf_entry_counter(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *pa
     engine_lock(e);
     entry = locked_entry(e, table, handle);
     if (entry) {
-        *packets = entry->packets;
-        *bytes = entry->bytes;
+        *packets = entry->rest->packets;
+        *bytes = entry->rest->bytes;
     }
     engine_unlock(e);
     return entry ? 0 : XF_ENOENT;
@@ -477,8 +520,8 @@ int xf_entry_counter_set(xf_engine *e, uint32_t table, uint32_t handle, uint64_t
     engine_lock(e);
     entry = locked_entry(e, table, handle);
     if (entry) {
-        entry->packets = packets;
-        entry->bytes = bytes;
+        entry->rest->packets = packets;
+        entry->rest->bytes = bytes;
     }
     engine_unlock(e);
     return entry ? 0 : XF_ENOENT;
@@ -489,13 +532,13 @@ int xf_entry_meter_set(xf_engine *e, uint32_t table, uint32_t handle, const uint
     int rc = XF_ENOENT;
     engine_lock(e);
     entry = locked_entry(e, table, handle);
-    if (entry) rc = entry->meter ? meter_set(entry->meter, rates, count, ns_of(e, e->now)) : XF_EINVAL;
+    if (entry) rc = entry->rest->meter ? meter_set(entry->rest->meter, rates, count, ns_of(e, e->now)) : XF_EINVAL;
     engine_unlock(e);
     return rc;
 }
 
 uint32_t xf_entry_meter(xf_ctx *x, xf_table *t, xf_entry *e) {
-    return e->meter ? meter_execute(e->meter, x->now, t->desc->meter_bytes ? x->ingress_length : 1) : 0;
+    return e->rest->meter ? meter_execute(e->rest->meter, x->now, t->desc->meter_bytes ? x->ingress_length : 1) : 0;
 }
 
 /* ---- idle timeouts ---- */
@@ -507,10 +550,10 @@ int xf_entry_timeout(xf_engine *e, uint32_t table, uint32_t handle, uint64_t tim
     t = find(e, table);
     entry = t && t->desc->with_timeout ? table_entry(t, handle) : NULL;
     if (entry) {
-        t->has_timeouts += (timeout != 0) - (entry->timeout != 0);
-        entry->timeout = timeout;
-        entry->last_hit = ns_of(e, e->now);
-        if (timeout && entry->last_hit + timeout < e->next_sweep) e->next_sweep = entry->last_hit + timeout;
+        t->has_timeouts += (timeout != 0) - (entry->rest->timeout != 0);
+        entry->rest->timeout = timeout;
+        entry->rest->last_hit = ns_of(e, e->now);
+        if (timeout && entry->rest->last_hit + timeout < e->next_sweep) e->next_sweep = entry->rest->last_hit + timeout;
     }
     engine_unlock(e);
     return entry ? 0 : XF_ENOENT;
@@ -520,7 +563,7 @@ int xf_entry_idle(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *idle)
     xf_entry *entry;
     engine_lock(e);
     entry = locked_entry(e, table, handle);
-    if (entry) *idle = ns_of(e, e->now) - entry->last_hit;
+    if (entry) *idle = ns_of(e, e->now) - entry->rest->last_hit;
     engine_unlock(e);
     return entry ? 0 : XF_ENOENT;
 }
@@ -536,18 +579,18 @@ void engine_sweep(xf_engine *e) {
         for (h = 0; h < t->handle_room; h++) {
             xf_entry *entry = t->handles[h];
             uint64_t due, idle = h;
-            if (!entry || !entry->timeout) continue;
-            if (now >= entry->last_hit + entry->timeout) {
-                uint64_t periods = (now - entry->last_hit) / entry->timeout;
-                if (periods > entry->reported || !entry->reported) {
+            if (!entry || !entry->rest->timeout) continue;
+            if (now >= entry->rest->last_hit + entry->rest->timeout) {
+                uint64_t periods = (now - entry->rest->last_hit) / entry->rest->timeout;
+                if (periods > entry->rest->reported || !entry->rest->reported) {
                     ring_put(&e->idles, i, now, &idle, 1);
                     e->pending |= XF_PENDING_IDLE;
                 }
-                entry->reported = periods > 255 ? 255 : (uint8_t)periods;
-                due = entry->last_hit + (periods + 1) * entry->timeout;
+                entry->rest->reported = periods > 255 ? 255 : (uint8_t)periods;
+                due = entry->rest->last_hit + (periods + 1) * entry->rest->timeout;
             } else {
-                entry->reported = 0;
-                due = entry->last_hit + entry->timeout;
+                entry->rest->reported = 0;
+                due = entry->rest->last_hit + entry->rest->timeout;
             }
             if (due < next) next = due;
         }
