@@ -6,7 +6,7 @@ PYTEST_ARGS ?=
 P4C_TESTDATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint conformance p4c-testdata clean
+.PHONY: help setup demo demo-virtual test bench lint conformance p4c-testdata clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -16,6 +16,9 @@ setup: ## what is missing: Debian packages (as root), .venv, .venv-shell; a seco
 
 demo: setup ## as root: a k=4 fat tree in Mininet, 20 P4 switches, a 16-rank ring AllReduce, a table and a report
 	@.venv/bin/xoff demo
+
+demo-virtual: setup ## without root: the same in one process, in simulated time at full rate, with a hash of its records
+	@.venv/bin/xoff demo --clock virtual
 
 test: setup ## every test as root; as a user those that need no root (PYTEST_ARGS="-k fattree" selects)
 	@if [ "$$(id -u)" = 0 ]; then \

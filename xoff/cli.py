@@ -13,6 +13,7 @@ from rich.table import Table
 
 from xoff.errors import XoffError
 from xoff.experiment import Experiment, load
+from xoff.sweep.command import sweep
 
 app = typer.Typer(
     name="xoff",
@@ -144,6 +145,9 @@ def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
     for key, value in rows:
         table.add_row(key, value)
     Console().print(table)
+
+
+app.command(name="sweep")(sweep)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Sweeps: one experiment over a grid of settings, on all cores or a Dask cluster."""
