@@ -42,7 +42,8 @@ class P4RuntimeServer:
                 ("grpc.so_reuseport", 0),
             ]
         )
-        p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(device), self._server)
+        self._servicer = _Servicer(device)
+        p4r_grpc.add_P4RuntimeServicer_to_server(self._servicer, self._server)
 
     async def start(self, address: str) -> str:
         """Listen on `host:port` (port 0: the system chooses); returns the actual `host:port`.
@@ -64,6 +65,9 @@ class P4RuntimeServer:
     async def stop(self, grace_s: float = 0.0) -> None:
         """Close the port and every stream."""
         await self._server.stop(grace_s)
+        # gRPC says that calls are over before their handlers are; an event loop that ended now would cancel them.
+        if self._servicer.streams:
+            await asyncio.wait(self._servicer.streams)
 
 
 class _Servicer(p4r_grpc.P4RuntimeServicer):
@@ -71,6 +75,8 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
 
     def __init__(self, device: P4RuntimeDevice) -> None:
         self._device = device
+        self.streams: set[asyncio.Task[None]] = set()
+        """Handlers of the streams that are open."""
 
     async def Write(self, request: p4r.WriteRequest, context: ServicerContext) -> p4r.WriteResponse:
         try:
@@ -118,6 +124,10 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     async def StreamChannel(  # type: ignore[override]  # gRPC also takes a coroutine that writes itself
         self, requests: AsyncIterator[p4r.StreamMessageRequest], context: ServicerContext
     ) -> None:
+        handler = asyncio.current_task()
+        assert handler is not None
+        self.streams.add(handler)
+        handler.add_done_callback(self.streams.discard)
         stream = Stream()
         writer = asyncio.create_task(_write_out(stream, context))
         try:
