@@ -17,6 +17,7 @@ from topologies.fabric import (
     add_host,
     add_link,
     add_switch,
+    check_size,
     new_fabric,
 )
 
@@ -45,6 +46,7 @@ def dragonflyplus(
         raise TopologyError(
             f"dragonflyplus: global_links={between} is not accepted; two groups share 1 link or more"
         )
+    check_size("dragonflyplus", groups * (leaves + spines), groups * leaves * hosts_per_leaf)
     graph = new_fabric(
         "dragonflyplus",
         groups=groups,

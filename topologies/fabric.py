@@ -27,6 +27,11 @@ MAX_NAME = 10
 """Longest node name: `<tag>_<name>-eth<port>` must fit the 15 characters of a Linux interface."""
 
 
+MAX_SWITCHES = 1024
+MAX_HOSTS = 8192
+"""Largest fabric: its plan, all routes and the deadlock check take minutes; a larger one would take hours."""
+
+
 class TopologyError(ValueError):
     """A fabric that cannot be built as asked; the message is a sentence for the user."""
 
@@ -43,6 +48,15 @@ class Attachment:
     """What this port faces. A host's only port counts as `up`."""
     rate_bps: int
     delay_ns: int
+
+
+def check_size(what: str, switches: int, hosts: int) -> None:
+    """TopologyError when a fabric of so many switches and hosts is too large to be worked out."""
+    if switches > MAX_SWITCHES or hosts > MAX_HOSTS:
+        raise TopologyError(
+            f"{what}: it would have {switches} switches and {hosts} hosts; "
+            f"at most {MAX_SWITCHES} switches and {MAX_HOSTS} hosts are accepted"
+        )
 
 
 def new_fabric(family: str, **parameters: object) -> nx.MultiGraph:

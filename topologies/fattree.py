@@ -16,6 +16,7 @@ from topologies.fabric import (
     add_host,
     add_link,
     add_switch,
+    check_size,
     new_fabric,
 )
 
@@ -51,6 +52,7 @@ def fattree(
                 f"fattree: oversubscription={oversubscription} is not accepted; it is 1 (none) or more"
             )
         up_rate = round(rate_bps * per_edge / (Fraction(oversubscription) * half))
+    check_size("fattree", 2 * k * half + half * half, k * half * per_edge)
     graph = new_fabric("fattree", k=k, oversubscription=oversubscription, hosts_per_edge=hosts_per_edge)
     graph.graph["halves"] = [f"e{i + 1}" for i in range((k // 2) * half)]
 

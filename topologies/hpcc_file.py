@@ -21,6 +21,7 @@ from topologies.fabric import (
     add_link,
     add_switch,
     check_fabric,
+    check_size,
     new_fabric,
 )
 from topologies.units import parse_rate, parse_time_ns
@@ -144,6 +145,7 @@ def _read_link(words: _Words, nodes: int, number: int, n_links: int) -> _Link:
 
 
 def _build(nodes: int, switch_ids: set[int], links: list[_Link], source: str) -> nx.MultiGraph:
+    check_size(source, len(switch_ids), nodes - len(switch_ids))
     graph = new_fabric("file", path=source)
     depth = _depths(nodes, switch_ids, links, source)
     top = max(depth.values())

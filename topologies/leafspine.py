@@ -13,6 +13,7 @@ from topologies.fabric import (
     add_host,
     add_link,
     add_switch,
+    check_size,
     new_fabric,
 )
 
@@ -43,6 +44,7 @@ def leafspine(
                 f"leafspine: oversubscription={oversubscription} is not accepted; it is 1 (none) or more"
             )
         up_rate = round(rate_bps * hosts_per_leaf / (Fraction(oversubscription) * spines))
+    check_size("leafspine", leaves + spines, leaves * hosts_per_leaf)
     graph = new_fabric(
         "leafspine",
         leaves=leaves,

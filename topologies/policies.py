@@ -37,6 +37,8 @@ XOFF_TO_KMIN = 1.25
 LOSSY_QUEUE_BYTES = 1 << 20
 """Queue limit of a lossy class."""
 MAX_QUANTA = 0xFFFF
+MAX_BYTES = 2**32 - 1
+"""Thresholds are 32-bit numbers in the P4 program."""
 
 PEER_RESPONSE_QUANTA = (
     (400 * 10**9, 905),
@@ -178,23 +180,49 @@ def default_policies(
     for cls, change in (overrides or {}).items():
         if cls not in policies:
             raise TopologyError(f"traffic class {cls} is not accepted; classes are 0 to 7")
-        policies[cls] = _override(cls, policies[cls], change)
+        policies[cls] = override_policy(cls, policies[cls], change)
     for cls, policy in policies.items():
-        _check(cls, policy)
+        check_policy(cls, policy)
     return policies
 
 
-def _override(cls: int, policy: ClassPolicy, change: Mapping[str, Any]) -> ClassPolicy:
+def override_policy(cls: int, policy: ClassPolicy, change: Mapping[str, Any]) -> ClassPolicy:
+    """The policy of a class with single fields replaced. TopologyError: unknown field, or a value of the wrong type."""
     known = [f.name for f in fields(ClassPolicy)]
     for key in change:
         if key not in known:
             raise TopologyError(
                 f"class {cls} has no setting {key!r}{did_you_mean(key, known)}; accepted: {', '.join(known)}"
             )
+        _check_setting(cls, key, change[key])
     return replace(policy, **change)
 
 
-def _check(cls: int, policy: ClassPolicy) -> None:
+def _check_setting(cls: int, key: str, value: Any) -> None:
+    """TopologyError unless the value has the type of the field, and a size fits the program's 32 bits."""
+    where = f"class {cls}: {key}"
+    if key == "lossless":
+        if not isinstance(value, bool):
+            raise TopologyError(f"{where} is true or false, not {value!r:.60}")
+    elif isinstance(value, bool) or not isinstance(value, (int, float) if key == "ecn_pmax" else int):
+        wanted = "a probability, 0 to 1" if key == "ecn_pmax" else "a whole number"
+        raise TopologyError(f"{where} is {wanted}, not {value!r:.60}")
+
+
+def check_policy(cls: int, policy: ClassPolicy) -> None:
+    """TopologyError, naming the class and the field, for thresholds that no switch could follow."""
+    for field in fields(ClassPolicy):
+        value = getattr(policy, field.name)
+        _check_setting(cls, field.name, value)
+        if field.name.endswith("_bytes") and not 0 <= value <= MAX_BYTES:
+            raise TopologyError(
+                f"class {cls}: {field.name} would be {value}; it is 0 to {MAX_BYTES} (32 bits in the switch); "
+                "the rate and delay of the links decide what is needed"
+            )
+    if policy.lossless and policy.xoff_bytes + policy.headroom_bytes > MAX_BYTES:
+        raise TopologyError(
+            f"class {cls}: xoff_bytes and headroom_bytes together exceed {MAX_BYTES} (32 bits in the switch)"
+        )
     if policy.lossless and not 0 <= policy.xon_bytes <= policy.xoff_bytes:
         raise TopologyError(
             f"class {cls}: xon_bytes ({policy.xon_bytes}) must lie between 0 and xoff_bytes ({policy.xoff_bytes})"
@@ -212,8 +240,6 @@ def _check(cls: int, policy: ClassPolicy) -> None:
         raise TopologyError(
             f"class {cls}: pause_quanta ({policy.pause_quanta}) must lie between 0 and {MAX_QUANTA}"
         )
-    if policy.queue_limit_bytes < 0 or policy.headroom_bytes < 0:
-        raise TopologyError(f"class {cls}: queue_limit_bytes and headroom_bytes must not be negative")
 
 
 def _up_to_kib(size: float) -> int:

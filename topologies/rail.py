@@ -15,6 +15,7 @@ from topologies.fabric import (
     add_host,
     add_link,
     add_switch,
+    check_size,
     new_fabric,
 )
 
@@ -33,6 +34,7 @@ def rail(
     leaves = pods * rails
     if spines < (1 if leaves > 1 else 0):
         raise TopologyError(f"rail: spines={spines} is not accepted; {leaves} leaves need at least 1 spine")
+    check_size("rail", leaves + spines, leaves * servers)
     graph = new_fabric("rail", servers=servers, rails=rails, spines=spines, pods=pods)
     graph.graph["halves"] = [f"l{i + 1}" for i in range(leaves // 2)]
     for i in range(leaves):

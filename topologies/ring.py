@@ -14,6 +14,7 @@ from topologies.fabric import (
     add_link,
     add_switch,
     attachments,
+    check_size,
     new_fabric,
     switches,
 )
@@ -44,6 +45,7 @@ def ring(
             f"ring: routes={routes} is not accepted{did_you_mean(routes, RING_ROUTES)}; "
             f"accepted: {', '.join(RING_ROUTES)}"
         )
+    check_size("ring", n, n * hosts_per_switch)
     graph = new_fabric("ring", n=n, hosts_per_switch=hosts_per_switch, routes=routes)
     graph.graph["halves"] = [f"s{i + 1}" for i in range(n // 2)]
     if routes == "clockwise":

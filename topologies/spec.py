@@ -20,6 +20,8 @@ from topologies.suggest import did_you_mean
 from topologies.torus import torus
 from topologies.units import parse_rate, parse_time_ns
 
+MAX_DIGITS = 40
+
 FAMILIES: dict[str, Callable[..., nx.MultiGraph]] = {
     "fattree": fattree,
     "dragonflyplus": dragonflyplus,
@@ -132,6 +134,7 @@ def _convert(family: str, key: str, parameter: str, value: Any, default: Any) ->
         isinstance(value, bool)
         or not str(value).strip().isascii()
         or not str(value).strip().lstrip("+-").isdigit()
+        or len(str(value)) > MAX_DIGITS
     ):
         expected = "a whole number" if default is None else f"a whole number such as {default}"
         raise TopologyError(f"{family}: {key}={value} is not accepted; {key} is {expected}")
@@ -140,7 +143,10 @@ def _convert(family: str, key: str, parameter: str, value: Any, default: Any) ->
 
 def _dims(family: str, value: Any) -> tuple[int, ...]:
     parts = list(value) if isinstance(value, (list, tuple)) else str(value).lower().split("x")
-    if not parts or not all(str(part).strip().isascii() and str(part).strip().isdigit() for part in parts):
+    if not parts or not all(
+        str(part).strip().isascii() and str(part).strip().isdigit() and len(str(part)) <= MAX_DIGITS
+        for part in parts
+    ):
         raise TopologyError(
             f"{family}: dims={value} is not accepted; sizes joined by x, such as 4x4 or 3x3x3"
         )

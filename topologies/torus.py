@@ -7,6 +7,7 @@ a single lossless class can deadlock (`topologies.cycles` finds the cycle).
 from __future__ import annotations
 
 import itertools
+import math
 
 import networkx as nx
 
@@ -17,6 +18,7 @@ from topologies.fabric import (
     add_host,
     add_link,
     add_switch,
+    check_size,
     new_fabric,
 )
 
@@ -40,6 +42,7 @@ def torus(
         )
     if hosts_per_switch < 1:
         raise TopologyError(f"torus: hosts_per_switch={hosts_per_switch} is not accepted; it is 1 or more")
+    check_size("torus", math.prod(dims), math.prod(dims) * hosts_per_switch)
     graph = new_fabric("torus", dims="x".join(map(str, dims)), hosts_per_switch=hosts_per_switch)
     graph.graph["routing"] = dimension_order
     graph.graph["dims"] = dims

@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-_NUMBER = r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+(?:[eE][+-]?\d+)?)"
-_QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-zµ/]*)")
+_EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
+_NUMBER = rf"([+-]?\d{{1,40}}(?:\.\d{{0,40}})?{_EXPONENT}|[+-]?\.\d{{1,40}}{_EXPONENT})"
+_QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-zµ/]*)", re.ASCII)
+
+MAX_RATE_BPS = 10**15
+"""1 Pb/s: a thousand times what any port of today carries."""
+MAX_TIME_NS = 10**18
+"""31 years: a time scale of 10,000,000,000 would still fit 64 bits for a second."""
+MAX_BYTES = 2**62
 
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -32,6 +39,8 @@ def parse_rate(value: str | int | float) -> int:
     rate = round(number * prefix * bits)
     if rate < 1:
         raise ValueError(f"rate {value!r} must be at least 1 bit/s")
+    if rate > MAX_RATE_BPS:
+        raise ValueError(f"rate {value!r} must be at most {format_rate(MAX_RATE_BPS)}")
     return rate
 
 
@@ -47,7 +56,10 @@ def parse_time_ns(value: str | int | float) -> int:
         raise ValueError(f"time {value!r} has an unknown unit; {accepted}")
     if number < 0:
         raise ValueError(f"time {value!r} must not be negative")
-    return round(number * scale / 1000)
+    time = round(number * scale / 1000)
+    if time > MAX_TIME_NS:
+        raise ValueError(f"time {value!r} must be at most {format_time_ns(MAX_TIME_NS)}")
+    return time
 
 
 def parse_bytes(value: str | int | float) -> int:
@@ -59,7 +71,10 @@ def parse_bytes(value: str | int | float) -> int:
         raise ValueError(f"size {value!r} has an unknown unit; {accepted}")
     if number < 0:
         raise ValueError(f"size {value!r} must not be negative")
-    return round(number * prefix)
+    size = round(number * prefix)
+    if size > MAX_BYTES:
+        raise ValueError(f"size {value!r} must be at most {MAX_BYTES} bytes")
+    return size
 
 
 def format_rate(bps: float) -> str:
@@ -75,7 +90,7 @@ def format_time_ns(ns: float) -> str:
 def _split(value: str | int | float, noun: str, accepted: str) -> tuple[Fraction, str]:
     match = _QUANTITY.fullmatch(str(value).strip())
     if match is None or isinstance(value, bool):
-        raise ValueError(f"{noun} {value!r} is not a quantity; {accepted}")
+        raise ValueError(f"{noun} {value!r:.60} is not a quantity; {accepted}")
     return Fraction(match.group(1)), match.group(2)
 
 

@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Any
+from typing import Any, get_args
 
-from topologies.plan import FabricPlan, SwitchPlan
+from topologies.fabric import TopologyError
+from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing, SwitchPlan
+from topologies.policies import check_policy, override_policy
 from topologies.routes import RouteOverride
 from xoff.errors import XoffError
 from xoff.units import parse_rate, parse_time
@@ -114,7 +116,10 @@ def parse_actions(data: Sequence[Any]) -> tuple[Action, ...]:
                 raise XoffError(
                     f"{where}: {kind} takes {', '.join(required + optional) or 'nothing'}, not {key!r}."
                 )
-        action = Action(parse_time(item["at"]), kind, arguments)
+        try:
+            action = Action(parse_time(item["at"]), kind, arguments)
+        except XoffError as error:
+            raise XoffError(f"{where}: at: {error}") from None
         _check_arguments(action, where)
         actions.append(action)
     return tuple(sorted(actions, key=lambda action: action.at_ns))
@@ -128,8 +133,43 @@ def _check_arguments(action: Action, where: str) -> None:
             loss_of(action)
         elif action.kind == "pfc_storm":
             storm_of(action)
+        elif action.kind == "set_class_map":
+            for key in ("from", "to"):
+                class_of(action, key)
+        elif action.kind == "set_class_policy":
+            class_of(action, "class")
+        elif action.kind == "set_load_balancing" and action.arguments["mode"] not in get_args(LoadBalancing):
+            raise XoffError(
+                f"set_load_balancing: mode is one of {', '.join(get_args(LoadBalancing))}, "
+                f"not {action.arguments['mode']!r:.60}."
+            )
+        switches = action.arguments.get("switches")
+        if switches is not None and not (isinstance(switches, list) and switches):
+            raise XoffError(
+                f"{action.kind}: switches is a list of names such as [s1, s2], not {switches!r:.60}."
+            )
     except XoffError as error:
         raise XoffError(f"{where}: {error}") from None
+
+
+def class_of(action: Action, key: str) -> int:
+    """The traffic class that an action's argument names."""
+    value = action.arguments[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < CLASSES:
+        raise XoffError(f"{action.kind}: {key} is a traffic class, 0 to {CLASSES - 1}, not {value!r:.60}.")
+    return value
+
+
+def policy_of(plan: FabricPlan, action: Action) -> ClassPolicy:
+    """The policy that `set_class_policy` asks for: the plan's with fields replaced. XoffError when no switch could."""
+    cls = class_of(action, "class")
+    changes = {key: value for key, value in action.arguments.items() if key not in ("class", "switches")}
+    try:
+        policy = override_policy(cls, plan.classes.get(cls, ClassPolicy(lossless=False)), changes)
+        check_policy(cls, policy)
+    except TopologyError as error:
+        raise XoffError(f"set_class_policy: {error}.") from None
+    return policy
 
 
 def rate_of(action: Action) -> int:
@@ -243,3 +283,5 @@ def check_actions(plan: FabricPlan, actions: Sequence[Action]) -> None:
             )
         if action.kind == "set_route":
             resolve_route(plan, arguments["route"])
+        if action.kind == "set_class_policy":
+            policy_of(plan, action)

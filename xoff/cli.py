@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from xoff.errors import XoffError
@@ -131,7 +132,7 @@ def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
         print(json.dumps(summary))
     else:
         _print_table(f"{summary['name']}: {summary['topology']}, {summary['switch']} switches", rows(summary))
-        err.print(f"report: [bold]{summary['run']}/report.html[/bold]")
+        err.print(f"report: [bold]{escape(summary['run'])}/report.html[/bold]")
     if not summary["finished"] and not experiment.stop_after:
         raise XoffError(
             f"the workload did not finish within {experiment.time_limit}; see {summary['run']}/report.html."
@@ -139,11 +140,11 @@ def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
 
 
 def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=escape(title), show_header=False, title_justify="left")
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in rows:
-        table.add_row(key, value)
+        table.add_row(escape(key), escape(value))
     Console().print(table)
 
 
@@ -191,7 +192,7 @@ def report(
         print(json.dumps(summary))
     else:
         _print_table(summary["name"], rows(summary))
-        err.print(f"report: [bold]{folder}/report.html[/bold]")
+        err.print(f"report: [bold]{escape(str(folder))}/report.html[/bold]")
 
 
 @app.command()
@@ -212,7 +213,7 @@ def main() -> None:
     try:
         app()
     except (XoffError, TopologyError, TrafficError, CompileError) as error:
-        err.print(f"[red]xoff:[/red] {error}", highlight=False, soft_wrap=True, markup=True)
+        err.print(f"[red]xoff:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

@@ -6,6 +6,7 @@ Rates and times are in fabric units (100 Gb/s, microseconds); the time scale tur
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import yaml
 
 from xoff.actions import CONTROL_LATENCY_NS, parse_actions
 from xoff.errors import XoffError
-from xoff.units import parse_rate, parse_time
+from xoff.units import format_time, parse_rate, parse_time
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "load_balancing": ("ecmp", "spray", "adaptive"),
@@ -22,6 +23,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "switch": ("auto", "native", "bmv2"),
     "clock": ("mininet", "virtual"),
 }
+
+
+LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e9
+LARGEST_SEED = 2**31 - 1
 
 
 def _option(default: Any, help: str) -> Any:
@@ -92,14 +97,32 @@ class Experiment:
                 raise XoffError(f"{key}: {value!r} is not one of {', '.join(accepted)}.")
         if self.mtu not in (256, 512, 1024, 2048, 4096):
             raise XoffError(f"mtu: {self.mtu!r} is not a RoCE path MTU; it is 256, 512, 1024, 2048 or 4096.")
-        if not self.time_scale > 0:
-            raise XoffError(f"time_scale: {self.time_scale!r} must be above zero.")
-        parse_rate(self.rate)
+        if not LEAST_SCALE <= self.time_scale <= LARGEST_SCALE:
+            raise XoffError(
+                f"time_scale: {self.time_scale!r} must be above zero: {LEAST_SCALE:g} to {LARGEST_SCALE:g}."
+            )
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise XoffError(f"seed: {self.seed} is not accepted; it is 0 to {LARGEST_SEED}.")
+        if self.clock == "virtual" and self.switch == "bmv2":
+            raise XoffError("switch: the virtual clock runs the native switch; bmv2 needs clock: mininet.")
+        if self.clock == "virtual" and self.pcap:
+            raise XoffError(
+                "pcap: frames are captured in Mininet; the virtual clock has no interface to capture on."
+            )
+        _in_key("rate", parse_rate, self.rate)
         for key in ("delay", "control_latency", "sample", "time_limit"):
-            parse_time(getattr(self, key))
+            _in_key(key, parse_time, getattr(self, key))
+        if parse_time(self.sample) == 0:
+            raise XoffError("sample: it is above 0, such as 10us.")
         if self.stop_after:
-            parse_time(self.stop_after)
-        parse_actions(self.actions)
+            _in_key("stop_after", parse_time, self.stop_after)
+        limit = parse_time(self.time_limit)
+        for action in parse_actions(self.actions):
+            if action.at_ns > limit:
+                raise XoffError(
+                    f"actions: {action} at {format_time(action.at_ns)} would never happen; the run ends after its "
+                    f"time_limit, {self.time_limit}."
+                )
 
     @property
     def scale(self) -> float:
@@ -119,6 +142,16 @@ class Experiment:
         return yaml.safe_dump({f.name: getattr(self, f.name) for f in fields(self)}, sort_keys=False)
 
 
+TYPES = {int: "of type int", float: "a number", dict: "a mapping", list: "a list"}
+
+
+def _in_key(key: str, parse: Callable[[Any], int], value: Any) -> int:
+    try:
+        return parse(value)
+    except XoffError as error:
+        raise XoffError(f"{key}: {error}") from None
+
+
 def _checked(name: str, value: Any, default: Any, where: str) -> Any:
     """`value` as the type that the field `name` has, or an error naming the key."""
     if name in ("topology", "workload"):
@@ -136,7 +169,7 @@ def _checked(name: str, value: Any, default: Any, where: str) -> Any:
     if value is False and name == "telemetry":
         return "off"  # YAML reads a bare `off` as false
     if not isinstance(value, type(default)) or isinstance(value, bool):
-        raise XoffError(f"{where}: {name} must be of type {type(default).__name__}, not {value!r}.")
+        raise XoffError(f"{where}: {name} must be {TYPES.get(type(default), 'text')}, not {value!r:.100}.")
     return value
 
 
@@ -160,6 +193,22 @@ def from_mapping(data: Any, where: str) -> Experiment:
         raise XoffError(f"{where}: {error}") from None
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML as it is safe, in which a key that is given twice is an error: one of the two would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As the base class; `yaml.constructor.ConstructorError` names the second key."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} is given twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load(path: Path) -> Experiment:
     """Read an experiment file; XoffError says what is wrong and where."""
     try:
@@ -169,7 +218,7 @@ def load(path: Path) -> Experiment:
     except UnicodeDecodeError:
         raise XoffError(f"{path}: not a text file; an experiment file is YAML.") from None
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _Loader)  # a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)

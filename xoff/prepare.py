@@ -14,11 +14,11 @@ from compiler.driver import Compiled, compile_cached
 from controller.app import ProgramFiles
 from topologies.cycles import check_deadlock
 from topologies.hpcc_file import read_hpcc_topology
-from topologies.plan import FabricPlan, IntPolicy
+from topologies.plan import CLASSES, FabricPlan, IntPolicy
 from topologies.planning import PlanOptions, make_plan
 from topologies.policies import PolicyOptions
 from topologies.routes import RouteOverride
-from topologies.spec import topology_from_spec
+from topologies.spec import FAMILIES, topology_from_spec
 from topologies.summary import summarise
 from xoff.errors import XoffError
 from xoff.experiment import Experiment
@@ -37,8 +37,8 @@ def build_topology(experiment: Experiment) -> nx.MultiGraph:
         return topology_from_spec(spec if "file" in spec else named)
     if spec.endswith(".txt"):
         return read_hpcc_topology(Path(spec))
-    family, _, body = spec.partition(":")
-    if family == "file":
+    family, _, body = spec.strip().partition(":")
+    if family.lower() not in FAMILIES:
         return topology_from_spec(spec)
     given = {pair.partition("=")[0].strip() for pair in body.split(",")}
     added = [
@@ -51,8 +51,11 @@ def build_plan(experiment: Experiment) -> FabricPlan:
     """The plan of an experiment. TopologyError or XoffError when the experiment asks for what cannot be."""
     classes: dict[int, dict[str, Any]] = {}
     for cls, change in experiment.classes.items():
-        if not str(cls).isdigit() or not isinstance(change, dict):
-            raise XoffError(f"classes: write it as {{3: {{xoff_bytes: 40000}}}}, not {{{cls}: {change!r}}}.")
+        if str(cls) not in map(str, range(CLASSES)) or not isinstance(change, dict):
+            raise XoffError(
+                f"classes: write it as {{3: {{xoff_bytes: 40000}}}}, a class being 0 to {CLASSES - 1}, "
+                f"not {{{cls}: {change!r:.60}}}."
+            )
         classes[int(cls)] = change
     options = PlanOptions(
         name=experiment.topology if isinstance(experiment.topology, str) else None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from xoff.units import format_bytes
@@ -29,7 +30,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, markup=False)
 
     @contextmanager
     def phase(self, text: str) -> Iterator[None]:
@@ -39,7 +40,7 @@ class Display:
             yield
             return
         with self._progress:
-            task = self._progress.add_task(text, total=None, detail="")
+            task = self._progress.add_task(escape(text), total=None, detail="")
             try:
                 yield
             finally:
@@ -53,7 +54,7 @@ class Display:
             yield TransferBar(None, 0, total_bytes)
             return
         with self._progress:
-            task = self._progress.add_task(text, total=total_bytes, detail="")
+            task = self._progress.add_task(escape(text), total=total_bytes, detail="")
             try:
                 yield TransferBar(self._progress, task, total_bytes)
             finally:

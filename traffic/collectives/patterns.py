@@ -23,7 +23,7 @@ def alltoall(
     In step s rank r sends to r + s. `ordered`: a step waits for the acknowledgement of the one before and
     for what it has to receive in it; otherwise all are posted at once, as nccl-tests does, in that order.
     """
-    check_size("alltoall", ranks, size)
+    check_size("alltoall", ranks, size, len(ranks) * (len(ranks) - 1) * channels)
     n = len(ranks)
     parts = shares(size, n)
     messages: list[Message] = []
@@ -66,7 +66,7 @@ def broadcast(
 
     Rank r passes on to 2r + 1 and 2r + 2. `slices` cuts the data so that levels overlap.
     """
-    check_size("broadcast", ranks, size)
+    check_size("broadcast", ranks, size, (len(ranks) - 1) * channels * slices)
     n = len(ranks)
     messages: list[Message] = []
     for channel, channel_bytes in enumerate(shares(size, channels)):
@@ -109,7 +109,7 @@ def incast(
     senders: int = 0,
 ) -> Workload:
     """N-to-1: `senders` ranks (0: all others) send `size` bytes each to `target` (default: the last) at once."""
-    check_size("incast", ranks, size)
+    check_size("incast", ranks, size, (len(ranks) - 1) * channels)
     goal = ranks[-1] if target is None else target
     if goal not in ranks:
         raise TrafficError(f"incast: the target {goal!r} is not one of the ranks.")
@@ -140,7 +140,7 @@ def permutation(
 
     `shift`: to the rank that many further on; 0: a permutation without fixed points drawn from `seed`.
     """
-    check_size("permutation", ranks, size)
+    check_size("permutation", ranks, size, len(ranks) * channels)
     n = len(ranks)
     if shift % n:
         goals = [(i + shift) % n for i in range(n)]

@@ -29,7 +29,7 @@ def _ring(
 
     The ring is the same for reduce-scatter and all-gather: what is done with a chunk on arrival costs no link time.
     """
-    check_size(name, ranks, size)
+    check_size(name, ranks, size, len(ranks) * steps * channels)
     count = len(ranks)
     messages: list[Message] = []
     for channel, channel_bytes in enumerate(shares(size, channels)):

@@ -11,6 +11,11 @@ from traffic.errors import TrafficError
 DATA_CLASS = 3
 """Traffic class of RDMA data unless a workload says otherwise (docs/architecture.md)."""
 
+MAX_MESSAGE_BYTES = 2**32 - 1
+"""RETH's DMA length (InfiniBand architecture, volume 1, 9.2)."""
+MAX_MESSAGES = 1_000_000
+"""More than this would not fit the memory of the machines that this is for: about 2 GB of Python objects."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -54,8 +59,12 @@ class Workload:
         validate(self)
 
 
-def check_size(name: str, ranks: Sequence[str], size: int) -> None:
-    """TrafficError unless there are two ranks and a byte to send."""
+def check_size(name: str, ranks: Sequence[str], size: int, messages: int) -> None:
+    """TrafficError unless there are two ranks, a byte and at most `MAX_MESSAGES` of the `messages` of its shape."""
+    if messages > MAX_MESSAGES:
+        raise TrafficError(
+            f"{name}: {messages} messages; a workload has at most {MAX_MESSAGES} (fewer ranks, channels or slices)."
+        )
     if len(ranks) < 2:
         raise TrafficError(f"{name}: {len(ranks)} rank(s); at least 2 are needed.")
     if size < 1:
@@ -81,6 +90,10 @@ def validate(workload: Workload) -> None:
             raise TrafficError(f"{where}: source and destination are both {message.src}.")
         if message.bytes < 1:
             raise TrafficError(f"{where}: it has {message.bytes} bytes; at least 1 is needed.")
+        if message.bytes > MAX_MESSAGE_BYTES:
+            raise TrafficError(
+                f"{where}: it has {message.bytes} bytes; a message has at most {MAX_MESSAGE_BYTES} (32 bits in RETH)."
+            )
         if not 0 <= message.traffic_class < 8:
             raise TrafficError(f"{where}: class {message.traffic_class} is not 0 to 7.")
         by_id[message.id] = message

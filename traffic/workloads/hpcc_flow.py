@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traffic.collectives.patterns import busiest_link_bytes
-from traffic.collectives.workload import Message, Workload
+from traffic.collectives.workload import MAX_MESSAGE_BYTES, Message, Workload
 from traffic.errors import TrafficError
 
 COLUMNS = "src dst priority-group dport bytes start-seconds"
-MAX_BYTES = 1 << 40
 
 
 def read_flows(path: Path, hosts: Sequence[str]) -> Workload:
@@ -84,8 +83,8 @@ def _flow(
         raise TrafficError(f"{where}: source and destination are both host {src}.")
     if group > 7:
         raise TrafficError(f"{where}: priority group {group} is not 0 to 7.")
-    if not 1 <= size <= MAX_BYTES:
-        raise TrafficError(f"{where}: {size} bytes; 1 to {MAX_BYTES} are possible.")
+    if not 1 <= size <= MAX_MESSAGE_BYTES:
+        raise TrafficError(f"{where}: {size} bytes; 1 to {MAX_MESSAGE_BYTES} are possible.")
     pair = (min(src, dst), max(src, dst))
     channel = channels[pair] = channels.get(pair, -1) + 1
     return Message(

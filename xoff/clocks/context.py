@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from controller.fixedpoint import FixedPointError, byte_ticks, pause_ticks
 from switch.link import PFC_QUANTUM_BITS
 from topologies.plan import FabricPlan, SwitchPlan
 from traffic.build import EndpointConfig, TrafficOptions, build_hosts
@@ -13,11 +15,14 @@ from xoff.actions import Action, check_actions, parse_actions
 from xoff.errors import XoffError
 from xoff.experiment import Experiment
 from xoff.prepare import Program, build_plan, compile_program
-from xoff.units import parse_rate
+from xoff.units import format_rate, parse_rate
 from xoff.workload import build_workload
 
 LAPS_PER_PAUSE = 8
 """Times that the timer packet visits each port within one longest pause: XOFF is refreshed well before it expires."""
+
+TIMESTAMP_HZ = {"mininet": 10**6, "virtual": 10**9}
+"""What P4 timestamps tick at, by clock: BMv2's microseconds, and simulated nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class RunContext:
 def make_context(experiment: Experiment) -> RunContext:
     """Plan, workload, hosts and compiled program of an experiment; every mistake in it shows here."""
     plan = build_plan(experiment)
+    _check_rates(plan, experiment)
+    _check_controller(experiment.controller)
     workload = build_workload(experiment.workload, plan, experiment.seed)
     actions = parse_actions(experiment.actions)
     check_actions(plan, actions)
@@ -62,6 +69,26 @@ def make_context(experiment: Experiment) -> RunContext:
         plan, workload, TrafficOptions(congestion=congestion, receivers=receivers, seed=experiment.seed)
     )
     return RunContext(experiment, plan, workload, endpoints, actions, compile_program(experiment))
+
+
+def _check_rates(plan: FabricPlan, experiment: Experiment) -> None:
+    """XoffError when a link is too slow for the numbers in which the P4 program counts time."""
+    hz = TIMESTAMP_HZ[experiment.clock]
+    slowest = min(port.rate_bps for switch in plan.switches for port in switch.ports)
+    try:
+        pause_ticks(plan.wall_rate(slowest), hz)
+        byte_ticks(plan.wall_rate(slowest), hz)
+    except FixedPointError as error:
+        how = "" if experiment.scale == 1 else f" at time_scale {experiment.scale:g}"
+        raise XoffError(f"rate: {format_rate(slowest)}{how} cannot be emulated: {error}.") from None
+
+
+def _check_controller(choice: str) -> None:
+    """XoffError when the experiment's controller is no file; what is in the file shows when it is loaded."""
+    if choice not in ("builtin", "none") and not Path(choice).is_file():
+        raise XoffError(
+            f"controller: {choice!r} is not accepted; it is builtin, none or the path of a Python file."
+        )
 
 
 def congestion_config(text: str) -> CongestionConfig:

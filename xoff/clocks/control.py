@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from controller.app import ControllerError, FabricController, ProgramFiles, run_controller_file
-from topologies.plan import ClassPolicy
-from xoff.actions import Action, port_towards, resolve_route, switch_of
+from xoff.actions import Action, class_of, policy_of, port_towards, resolve_route, switch_of
 from xoff.clocks.context import RunContext
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -184,13 +182,12 @@ class FabricControl:
             node = switch_of(plan, arguments["switch"])
             port = port_towards(node, arguments["towards"])
             await self._controller.set_class_map(
-                node.name, port, int(arguments["from"]), int(arguments["to"])
+                node.name, port, class_of(action, "from"), class_of(action, "to")
             )
         elif action.kind == "set_class_policy":
-            cls = int(arguments["class"])
-            changes = {k: v for k, v in arguments.items() if k not in ("class", "switches")}
-            policy = replace(plan.classes.get(cls, ClassPolicy(lossless=False)), **changes)
-            await self._controller.set_class_policy(cls, policy, arguments.get("switches"))
+            await self._controller.set_class_policy(
+                class_of(action, "class"), policy_of(plan, action), arguments.get("switches")
+            )
         elif action.kind == "resume":
             node = switch_of(plan, arguments["switch"])
             await self._controller.resume(node.name, port_towards(node, arguments["towards"]))

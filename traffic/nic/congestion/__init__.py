@@ -21,6 +21,9 @@ __all__ = [
     "wants_telemetry",
 ]
 
+LARGEST_PARAMETER = 1e15
+"""A petabit a second, a petabyte, or 11 days in ns."""
+
 ALGORITHMS: dict[str, type[CongestionControl]] = {"none": LineRate, "dcqcn": Dcqcn, "hpcc": Hpcc}
 
 
@@ -55,6 +58,12 @@ def make_parameters(config: CongestionConfig) -> dict[str, float]:
         if name not in parameters:
             known = ", ".join(parameters) or "no parameter at all"
             raise TrafficError(f"{config.name} has no parameter {name!r}; there is {known}.")
+        highest = cls.largest.get(name, LARGEST_PARAMETER)
+        if not (value > 0 if name in cls.positive else value >= 0) or not value <= highest:
+            least = "above 0 and" if name in cls.positive else "from 0 and"
+            raise TrafficError(
+                f"{config.name}: {name}={value:g} is not accepted; it is {least} up to {highest:g}."
+            )
         parameters[name] = value
     return parameters
 

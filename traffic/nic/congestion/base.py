@@ -24,6 +24,10 @@ class CongestionControl(ABC):
     """Parameters that are times (multiplied by the time scale)."""
     rates: ClassVar[frozenset[str]] = frozenset()
     """Parameters that are rates (divided by the time scale)."""
+    largest: ClassVar[Mapping[str, float]] = {}
+    """Largest accepted value of shares, probabilities and choices. Every parameter is a finite number from 0 on."""
+    positive: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that must be above 0."""
     uses_cnp: ClassVar[bool] = False
     """CE marks at the receiver are answered with CNPs."""
     uses_telemetry: ClassVar[bool] = False

@@ -134,6 +134,10 @@ class Dcqcn(CongestionControl):
         {"cnp_interval_ns", "alpha_interval_ns", "increase_interval_ns", "decrease_interval_ns"}
     )
     rates = frozenset({"rai_bps", "rhai_bps", "min_rate_bps"})
+    largest = {  # noqa: RUF012
+        "g": 1, "initial_alpha": 1, "rai_share": 1, "rhai_share": 1, "clamp_target": 1, "hyper_grows": 1, "order": 2,
+    }  # fmt: skip
+    positive = frozenset({"min_rate_bps", "alpha_interval_ns", "increase_interval_ns"})
     uses_cnp = True
 
     def __init__(

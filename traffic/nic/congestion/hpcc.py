@@ -42,6 +42,8 @@ class Hpcc(CongestionControl):
         },
     }
     rates = frozenset({"rai_bps", "min_rate_bps"})
+    largest = dict.fromkeys(("eta", "rai_share"), 1.0)
+    positive = frozenset({"eta", "min_rate_bps"})
     uses_telemetry = True
 
     def __init__(

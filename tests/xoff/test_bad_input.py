@@ -1,0 +1,167 @@
+"""Whatever a person types or writes into an experiment: one sentence on stderr, an exit code, no traceback, no wait."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from xoff import cli
+
+SMALL = ("--clock", "virtual", "--topology", "leafspine:leaves=2,spines=2,hosts_per_leaf=1")
+
+
+@pytest.fixture
+def xoff(monkeypatch, capsys, tmp_path):
+    """Runs `xoff` with arguments that it must refuse; returns what it says."""
+
+    def refused(*arguments: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["xoff", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        said = capsys.readouterr().err
+        assert stopped.value.code not in (0, None)
+        assert "Traceback" not in said
+        assert not (tmp_path / "runs").exists(), "it was refused only after the run had begun"
+        return " ".join(said.split())
+
+    return refused
+
+
+@pytest.fixture
+def experiment(xoff, tmp_path):
+    """Runs an experiment file, on the small virtual fabric unless it says otherwise, that must be refused."""
+
+    def refused(text: str, small: bool = True) -> str:
+        path = tmp_path / "e.yaml"
+        path.write_text(text)
+        return xoff("run", str(path), *(SMALL if small else ()))
+
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("fattree:k=100000000", "at most 1024 switches and 8192 hosts"),
+        ("fattree:k=" + "9" * 5000, "k is a whole number"),
+        ("torus:dims=100000x100000", "at most 1024 switches"),
+        ("torus:dims=" + "9" * 5000 + "x2", "sizes joined by x"),
+        ("dragonflyplus:groups=99999", "at most 1024 switches"),
+        ("leafspine:leaves=2000", "at most 1024 switches"),
+        ("rail:servers=99999", "8192 hosts"),
+        ("ring:n=100000", "at most 1024 switches"),
+        ("fattree:rate=1e400G", "at most 1000 Tb/s"),
+        ("fattree:rate=1e999999999", "is not a quantity"),
+        ("fattree:delay=1e300s", "at most"),
+        ("[bold]ring", "topology '[bold]ring' is unknown"),
+        ("[/]", "[/]: cannot be read"),
+        ("/etc/hostname/x", "/etc/hostname/x: cannot be read"),
+    ],
+)
+def test_a_topology_that_cannot_be_is_refused_before_it_is_built(xoff, spec, sentence):
+    assert sentence in xoff("topo", spec)
+
+
+def test_a_topology_file_that_announces_millions_of_nodes_is_refused(xoff, tmp_path):
+    (tmp_path / "t.txt").write_text("999999999 1 1\n0\n0 1 1Gbps 1us 0\n")
+    assert "at most 1024 switches" in xoff("topo", str(tmp_path / "t.txt"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--workload", "allreduce:channels=10000000", "at most 1000000"),
+        ("--workload", "broadcast:slices=100000000", "at most 1000000"),
+        ("--workload", "allreduce:bytes=1TiB", "32 bits in RETH"),
+        ("--workload", "[/red]", "workload '[/red]' is unknown"),
+        ("--congestion-control", "dcqcn:g=nan", "g=nan is not accepted; it is from 0 and up to 1"),
+        ("--congestion-control", "dcqcn:g=-1", "g=-1 is not accepted"),
+        ("--congestion-control", "dcqcn:order=3", "up to 2"),
+        ("--congestion-control", "dcqcn:min_rate_bps=0", "above 0"),
+        ("--congestion-control", "hpcc:eta=0", "above 0"),
+        ("--congestion-control", "hpcc:max_stage=inf", "is not accepted"),
+        ("--rate", "1", "1 b/s cannot be emulated"),
+        ("--rate", "1e999", "at most 1000 Tb/s"),
+        ("--delay", "100s", "32 bits in the switch"),
+        ("--time-scale", "inf", "0.001 to 1e+09"),
+        ("--time-scale", "1e-300", "0.001 to 1e+09"),
+        ("--seed", "-1", "seed: -1 is not accepted"),
+        ("--seed", "99999999999999999999999", "it is 0 to 2147483647"),
+        ("--switch", "bmv2", "the virtual clock runs the native switch"),
+        ("--controller", "none.py", "builtin, none or the path of a Python file"),
+        ("--sample", "0", "sample: it is above 0"),
+        ("--sample", "soon", "sample: time 'soon' is not a quantity"),
+        ("--time-limit", "1e30s", "time_limit: time '1e30s' must be at most"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_with_what_would_be_accepted(xoff, option, value, sentence):
+    assert sentence in xoff("run", *SMALL, option, value)
+
+
+def test_captures_are_refused_where_there_is_no_interface(xoff):
+    assert "the virtual clock has no interface" in xoff("run", *SMALL, "--pcap")
+
+
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        ("{9: {}}", "a class being 0 to 7"),
+        ("{'³': {xoff_bytes: 1}}", "a class being 0 to 7"),
+        ("{3: ~}", "a class being 0 to 7"),
+        ("{3: {xoff_bytes: x}}", "xoff_bytes is a whole number, not 'x'"),
+        ("{3: {xoff_bytes: 60000.5}}", "xoff_bytes is a whole number"),
+        ("{3: {xoff_bytes: true}}", "xoff_bytes is a whole number"),
+        ("{3: {xoff_bytes: 99999999999999}}", "0 to 4294967295"),
+        ("{3: {queue_limit_bytes: -1}}", "0 to 4294967295"),
+        ("{3: {lossless: 3}}", "lossless is true or false"),
+        ("{3: {ecn_pmax: x}}", "a probability, 0 to 1"),
+        ("{3: {ecn_pmax: .nan}}", "a probability, 0 to 1"),
+        ("&a {3: {xoff_bytes: *a}}", "xoff_bytes is a whole number"),
+    ],
+)
+def test_a_class_policy_that_no_switch_could_follow_is_refused(experiment, classes, sentence):
+    assert sentence in experiment(f"classes: {classes}\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        ("{at: 1s, stop_senders: ~}", "would never happen; the run ends after its time_limit, 30ms"),
+        ("{at: soon, stop_senders: ~}", "item 1: at: time 'soon'"),
+        (
+            "{at: 1us, set_class_map: {switch: l1, towards: s1, from: 3, to: 9}}",
+            "to is a traffic class, 0 to 7",
+        ),
+        ("{at: 1us, set_class_map: {switch: l1, towards: s1, from: ~, to: 4}}", "from is a traffic class"),
+        ("{at: 1us, set_class_map: {switch: l1, towards: s1, from: 3.7, to: 4}}", "from is a traffic class"),
+        ("{at: 1us, set_class_policy: {class: 9}}", "class is a traffic class"),
+        ("{at: 1us, set_class_policy: {class: 3, xoff_bytes: x}}", "xoff_bytes is a whole number"),
+        ("{at: 1us, set_class_policy: {class: 3, xon_bytes: 99999999}}", "must lie between 0 and xoff_bytes"),
+        ("{at: 1us, set_class_policy: {class: 3, switches: 5}}", "switches is a list of names"),
+        ("{at: 1us, set_class_policy: {class: 3, switches: l1}}", "switches is a list of names"),
+        ("{at: 1us, set_class_policy: {class: 3, switches: [l9]}}", "there is no switch 'l9'"),
+        ("{at: 1us, set_load_balancing: {mode: magic}}", "mode is one of ecmp, spray, adaptive"),
+        ("{at: 1us, set_rate: {switch: l1, towards: h1, rate: 1e400}}", "at most 1000 Tb/s"),
+        ("{at: 1us, pfc_storm: {host: h1, duration: 1e300s}}", "must be at most"),
+    ],
+)
+def test_an_action_that_cannot_be_carried_out_is_refused_before_the_run(experiment, action, sentence):
+    assert sentence in experiment(f"actions: [{action}]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pfc: true\npfc: false\n", "pfc is given twice"),
+        ("topology: {kind: ring, n: 3, n: 4}\n", "n is given twice"),
+        ("classes: []\n", "classes must be a mapping"),
+        ("routes: {}\n", "routes must be a list"),
+        ("actions: " + "[" * 5000 + "]" * 5000 + "\n", "not valid YAML"),
+        ("a: &a [x,x]\nb: &b [*a,*a]\n", "unknown key 'a'"),
+        ("seed: " + "9" * 5000 + "\n", "not valid YAML"),
+    ],
+)
+def test_an_experiment_file_that_says_two_things_or_none_is_refused(experiment, text, sentence):
+    assert sentence in experiment(text, small=False)
