@@ -4,8 +4,9 @@
 #define LONGEST_BURST 1e18 /* ps */
 
 static xf_ps burst_time(uint64_t bytes, uint64_t rate) {
-    double ps = rate ? (double)bytes * 8.0 * (double)PS_PER_S / (double)rate : 0.0;
-    return (xf_ps)(ps < LONGEST_BURST ? ps : LONGEST_BURST);
+    /* By way of signed integers: tcc has no conversion of its own between unsigned ones and floating point. */
+    double ps = rate ? (double)(int64_t)bytes * 8.0 * (double)(int64_t)PS_PER_S / (double)(int64_t)rate : 0.0;
+    return (xf_ps)(int64_t)(ps < LONGEST_BURST ? ps : LONGEST_BURST);
 }
 
 static void set_bit(uint8_t *mask, uint32_t cls, int on) {
