@@ -19,6 +19,11 @@ static uint64_t interval(double ns) {
     return whole < 1 ? 1 : (uint64_t)whole;
 }
 
+double xn_double(uint64_t value) {
+    if (!(value >> 63)) return (double)(int64_t)value;
+    return (double)(int64_t)(value >> 1 | (value & 1)) * 2; /* the lost bit still decides a tie */
+}
+
 /* ---- DCQCN ---- */
 
 static void dcqcn_init(xn_cc *cc, const double *p) {
@@ -157,7 +162,7 @@ static void dcqcn_sent(xn_cc *cc, uint32_t wire_bytes) {
 int xn_cc_init(xn_cc *cc, const xn_config *config) {
     memset(cc, 0, sizeof *cc);
     cc->kind = (enum xn_congestion)config->congestion;
-    cc->line = (double)config->rate_bps;
+    cc->line = xn_double(config->rate_bps);
     cc->rate = cc->line;
     cc->window = -1;
     if (cc->kind == XN_DCQCN) dcqcn_init(cc, config->parameters);

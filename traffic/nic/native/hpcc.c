@@ -7,7 +7,7 @@ void xn_hpcc_init(xn_cc *cc, const xn_config *config) {
     xn_hpcc *h = &cc->u.hpcc;
     const double *p = config->parameters;
     double bytes_per_bps, least;
-    h->rtt = (double)(config->base_rtt_ns ? config->base_rtt_ns : 1);
+    h->rtt = xn_double(config->base_rtt_ns ? config->base_rtt_ns : 1);
     h->eta = p[0];
     h->max_stage = xn_round(p[1]);
     bytes_per_bps = h->rtt / NS_PER_S_F / 8;
@@ -32,10 +32,10 @@ static int measure(xn_hpcc *h, const xn_hop *last, const xn_hop *hops, uint32_t 
         uint32_t queue = after->queue_bytes < before->queue_bytes ? after->queue_bytes : before->queue_bytes;
         if (after->timestamp_ns <= before->timestamp_ns || after->tx_bytes < before->tx_bytes || !after->rate_bps)
             continue;
-        interval = (double)(after->timestamp_ns - before->timestamp_ns);
-        sent = (double)(after->tx_bytes - before->tx_bytes) * 8 * NS_PER_S_F / interval;
-        capacity = (double)after->rate_bps * h->rtt / NS_PER_S_F / 8;
-        link = (double)queue / capacity + sent / (double)after->rate_bps;
+        interval = xn_double(after->timestamp_ns - before->timestamp_ns);
+        sent = xn_double(after->tx_bytes - before->tx_bytes) * 8 * NS_PER_S_F / interval;
+        capacity = xn_double(after->rate_bps) * h->rtt / NS_PER_S_F / 8;
+        link = xn_double(queue) / capacity + sent / xn_double(after->rate_bps);
         if (link > busiest) {
             busiest = link;
             elapsed = interval;

@@ -340,7 +340,8 @@ void xn_cc_advance(xn_cc *cc, uint64_t now);
 void xn_cc_sent(xn_cc *cc, uint32_t wire_bytes);
 void xn_cc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const uint8_t *echoed, uint32_t echoed_bytes);
 void xn_cc_cnp(xn_cc *cc, uint64_t now);
-int64_t xn_round(double value); /* halves to even */
+int64_t xn_round(double value);   /* halves to even */
+double xn_double(uint64_t value); /* nearest; tcc has no conversion of its own from unsigned integers */
 void xn_hpcc_init(xn_cc *cc, const xn_config *config);
 void xn_hpcc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const xn_hop *hops, uint32_t count);
 

@@ -146,7 +146,7 @@ xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps) {
         wire = xn_wire_bytes(p->length);
         xn_cc_advance(&r->cc, now);
         xn_cc_sent(&r->cc, (uint32_t)wire);
-        if (r->cc.rate < r->cc.line) r->next_ps = start_ps + (uint64_t)((double)(wire * 8 * PS_PER_S) / r->cc.rate);
+        if (r->cc.rate < r->cc.line) r->next_ps = start_ps + (uint64_t)(int64_t)(xn_double(wire * 8 * PS_PER_S) / r->cc.rate);
     }
     if (!r->deadline) restart_timer(r, now);
     return p;
@@ -249,7 +249,7 @@ void xn_on_timeout(xn_pair *pair, uint64_t now) {
         return;
     }
     r->retries++;
-    r->rto = (uint64_t)xn_round((double)r->rto * config->rto_backoff);
+    r->rto = (uint64_t)xn_round(xn_double(r->rto) * config->rto_backoff);
     xn_log(pair->nic, XN_TIMED_OUT, pair->config.qpn, 0, now, r->una & XN_PSN_MASK);
     go_back(r);
 }
