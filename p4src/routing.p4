@@ -58,8 +58,8 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     // another, which choosing at random would not give, and flows that alternate do not lock to alternate ports.
     action next_in_spray() {
         bit<16> count;
-        spray_count.read(count, (bit<32>) meta.hash[25:16]);
-        spray_count.write((bit<32>) meta.hash[25:16], count + 1);
+        spray_count.read(count, (bit<32>) meta.hash[29:16]);
+        spray_count.write((bit<32>) meta.hash[29:16], count + 1);
         meta.path_hash = meta.path_hash + count;
     }
 

@@ -31,7 +31,7 @@ register<bit<64>>(PORTS) window_bytes;      // tx_bytes at the last timer visit;
 register<ticks_t>(PORTS) window_start;
 register<bit<32>>(PORTS) utilisation;       // of the last window, units of 2^-16
 register<bit<16>>(1) timer_generation;      // the one timer packet that may go on
-register<bit<16>>(1024) spray_count;        // packets sprayed, by 10 bits of the flow's hash
+register<bit<16>>(16384) spray_count;       // packets sprayed, by 14 bits of the flow's hash
 register<bit<16>>(PORTS) int_count;         // RoCE packets since the last sampled one, by ingress port
 
 // ---- counters; index port * 8 + class unless said ----
