@@ -15,8 +15,8 @@ from xoff.units import format_bytes
 class Display:
     """Progress on stderr: a live line on a terminal, a plain line per phase elsewhere."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, quiet=quiet)
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, quiet=quiet)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -55,14 +55,16 @@ class Display:
             return
         with self._progress:
             task = self._progress.add_task(escape(text), total=total_bytes, detail="")
+            bar = TransferBar(self._progress, task, total_bytes)
             try:
-                yield TransferBar(self._progress, task, total_bytes)
+                yield bar
             finally:
+                bar.close()
                 self._progress.remove_task(task)
 
 
 class TransferBar:
-    """The bar of `Display.transfer`."""
+    """The bar of `Display.transfer`; what hosts report after it is gone shows nowhere."""
 
     def __init__(self, progress: Progress | None, task: int, total: int) -> None:
         self._progress, self._task, self._total = progress, task, total
@@ -72,3 +74,7 @@ class TransferBar:
         if self._progress is not None:
             detail = f"{format_bytes(done)} of {format_bytes(self._total)}  {note}"
             self._progress.update(self._task, completed=done, detail=detail)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """From now on `update` does nothing."""
+        self._progress = None
