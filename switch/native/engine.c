@@ -405,6 +405,7 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls) {
         return 0;
     }
     headers = prog->deparse(&x, p->phv, p->data);
+    if (p->data > p->stamp_at) p->stamp = NULL; /* headers have been written over it */
     length = headers + p->length;
     p->data -= headers;
     p->recirculate_list = x.recirculate_list;

@@ -79,6 +79,7 @@ static int pool_grow(xf_pool *pool, uint32_t size) {
         xf_packet *p = (xf_packet *)(at -= block);
         p->pool = pool;
         p->phv = NULL;
+        p->stamp = NULL;
         p->size = size;
         p->next = pool->free[size];
         pool->free[size] = p;
@@ -93,6 +94,7 @@ static xf_packet *block_take(xf_pool *pool, uint32_t frame_length) {
     if (!p) return NULL;
     p->pool = pool;
     p->phv = NULL;
+    p->stamp = NULL;
     return p;
 }
 static void block_give(xf_packet *p) { free(p); }
@@ -138,6 +140,12 @@ static void phv_give(xf_phvs *phvs, void *phv) {
 #endif
 
 xf_packet *packet_new(xf_pool *pool, uint32_t frame_length) {
+    xf_packet *p = packet_new_stamped(pool, frame_length);
+    if (p) p->stamp = NULL;
+    return p;
+}
+
+xf_packet *packet_new_stamped(xf_pool *pool, uint32_t frame_length) {
     xf_packet *p;
     if (!pool) return NULL;
     p = block_take(pool, frame_length);

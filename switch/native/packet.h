@@ -32,6 +32,10 @@ typedef struct xf_packet {
     xf_pool *pool;
     xf_phvs *phvs; /* where `phv` came from */
     uint32_t size; /* class of its block */
+    /* A promise of whoever wrote the frame, also across packet_free: the `stamp_bytes` bytes from `stamp_at` on equal
+     * those at `stamp`. Whoever changes one of them takes it back (stamp = NULL). */
+    uint32_t stamp_bytes;
+    const uint8_t *stamp, *stamp_at;
 } xf_packet;
 
 typedef struct xf_list {
@@ -57,6 +61,7 @@ XF_INLINE xf_packet *list_pop(xf_list *l) {
 xf_pool *pool_new(uint32_t header_bytes);
 void pool_retire(xf_pool *pool); /* frees it when its last packet comes back; NULL is no pool */
 xf_packet *packet_new(xf_pool *pool, uint32_t frame_length);
+xf_packet *packet_new_stamped(xf_pool *pool, uint32_t frame_length); /* keeps the stamp of the block's last use */
 void packet_free(xf_packet *p);
 uint64_t pool_bytes(const xf_pool *pool);     /* memory it holds */
 uint32_t pool_headroom(const xf_pool *pool); /* in front of a new frame */

@@ -115,9 +115,10 @@ static xn_pair *find(const xn_nic *nic, uint32_t qpn) {
     return nic->pairs[at];
 }
 
-void xn_deliver(xn_nic *nic, const uint8_t *frame, uint32_t length, uint64_t now) {
+void xn_deliver(xn_nic *nic, const xf_packet *p, uint64_t now) {
     xn_reading packet;
-    enum xn_drop reason = xn_read(nic, frame, length, &packet);
+    uint32_t length = p->length;
+    enum xn_drop reason = xn_read(nic, p, &packet);
     xn_pair *pair;
     if (reason == XN_NOT_ROCE) {
         nic->stats.ignored++;
@@ -206,7 +207,7 @@ static void node_rx(void *node, uint32_t port, xf_packet *p, uint64_t now) {
     if (p->length >= 14 && xf_load16(p->data + 12) == ETHERTYPE_MAC_CONTROL) {
         mac_control(nic, p->data, p->length, now);
     } else if (!nic->config.drain_bps) {
-        xn_deliver(nic, p->data, p->length, now);
+        xn_deliver(nic, p, now);
     } else {
         uint32_t cls = xn_class_of(p->data, p->length);
         if (xn_buffer_push(nic, cls, p, now)) return;

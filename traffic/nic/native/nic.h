@@ -317,7 +317,7 @@ uint32_t xn_head(const xn_flow *flow, uint8_t *out, uint32_t opcode, uint32_t af
 uint32_t xn_head_icrc(const xn_flow *flow, uint32_t opcode, uint32_t after_bth, uint32_t pad);
 
 /* parse.c */
-enum xn_drop xn_read(const xn_nic *nic, const uint8_t *frame, uint32_t length, xn_reading *out);
+enum xn_drop xn_read(const xn_nic *nic, const xf_packet *p, xn_reading *out);
 uint32_t xn_hops(const uint8_t *data, uint32_t count, xn_hop *out); /* in path order */
 uint32_t xn_class_of(const uint8_t *frame, uint32_t length);
 
@@ -370,7 +370,7 @@ void xn_buffer_taken(xn_nic *nic, uint64_t now);
 void xn_buffer_renew(xn_nic *nic, uint32_t cls, uint64_t due, uint64_t now);
 
 /* nic.c */
-void xn_deliver(xn_nic *nic, const uint8_t *frame, uint32_t length, uint64_t now);
+void xn_deliver(xn_nic *nic, const xf_packet *p, uint64_t now);
 void xn_send_pause(xn_nic *nic, uint32_t cls, uint32_t quanta, uint64_t now);
 void xn_at(xn_nic *nic, xn_timer timer);
 XF_INLINE xn_pair *xn_pair_of(xn_requester *r) {

@@ -40,9 +40,15 @@ uint32_t xn_hops(const uint8_t *data, uint32_t length, xn_hop *out) {
     return count;
 }
 
+/* Whether these bytes are the known payload: by the packet's stamp, or by looking. */
+static int is_payload(const xf_packet *p, const uint8_t *at, const xn_payload *payload) {
+    if (p->stamp == payload->data && p->stamp_at == at && p->stamp_bytes == payload->bytes) return 1;
+    return !memcmp(at, payload->data, payload->bytes);
+}
+
 /* Whether the ICRC behind `count` bytes from the BTH on is right; `masked` holds IP and UDP behind eight ones. */
-static int icrc_good(const xn_nic *nic, uint8_t *masked, uint32_t masked_bytes, const uint8_t *bth, uint32_t count,
-                     uint32_t size) {
+static int icrc_good(const xn_nic *nic, const xf_packet *p, uint8_t *masked, uint32_t masked_bytes,
+                     const uint8_t *bth, uint32_t count, uint32_t size) {
     const xn_payload *payload = nic->payload;
     uint32_t state, head = 12, opcode = bth[0];
     uint8_t start[12];
@@ -50,7 +56,7 @@ static int icrc_good(const xn_nic *nic, uint8_t *masked, uint32_t masked_bytes, 
     start[4] = 0xff;
     state = xn_crc(xn_crc(0, masked, masked_bytes), start, 12);
     if (opcode <= 0x0b) head += size > payload->bytes ? size - payload->bytes : 0;
-    if (count - head == payload->bytes && !memcmp(bth + head, payload->data, payload->bytes))
+    if (count - head == payload->bytes && is_payload(p, bth + head, payload))
         state = xn_crc_payload(xn_crc(state, bth + 12, head - 12), payload);
     else
         state = xn_crc(state, bth + 12, count - 12);
@@ -58,8 +64,9 @@ static int icrc_good(const xn_nic *nic, uint8_t *masked, uint32_t masked_bytes, 
     return state == ((uint32_t)bth[0] | (uint32_t)bth[1] << 8 | (uint32_t)bth[2] << 16 | (uint32_t)bth[3] << 24);
 }
 
-static enum xn_drop read_udp(const xn_nic *nic, const uint8_t *frame, uint32_t length, uint32_t network,
+static enum xn_drop read_udp(const xn_nic *nic, const xf_packet *p, uint32_t length, uint32_t network,
                              uint32_t udp_bytes, xn_reading *out) {
+    const uint8_t *frame = p->data;
     uint32_t udp = 14 + network, port = (uint32_t)xf_load16(frame + udp + 2), extra = 0, pad, flags, bytes;
     const uint8_t *bth;
     uint8_t masked[8 + 40 + 8];
@@ -93,7 +100,7 @@ static enum xn_drop read_udp(const xn_nic *nic, const uint8_t *frame, uint32_t l
     xf_store16(masked + 8 + network + 2, ROCE_PORT);
     xf_store16(masked + 8 + network + 4, udp_bytes);
     masked[8 + bytes - 1] = masked[8 + bytes - 2] = 0xff;
-    if (!icrc_good(nic, masked, 8 + bytes, bth, udp_bytes - 12, out->size)) return XN_DROP_ICRC;
+    if (!icrc_good(nic, p, masked, 8 + bytes, bth, udp_bytes - 12, out->size)) return XN_DROP_ICRC;
     out->opcode = bth[0];
     out->dqpn = (uint32_t)xf_load32(bth + 4) & 0xffffff;
     out->ack_request = bth[8] >> 7;
@@ -102,8 +109,9 @@ static enum xn_drop read_udp(const xn_nic *nic, const uint8_t *frame, uint32_t l
     return XN_ACCEPTED;
 }
 
-static enum xn_drop read_ipv6(const xn_nic *nic, const uint8_t *frame, uint32_t length, xn_reading *out) {
-    uint32_t payload;
+static enum xn_drop read_ipv6(const xn_nic *nic, const xf_packet *p, xn_reading *out) {
+    const uint8_t *frame = p->data;
+    uint32_t payload, length = p->length;
     if (length < 78) return XN_DROP_MALFORMED;
     payload = (uint32_t)xf_load16(frame + 18);
     if (frame[14] >> 4 != 6 || payload > length - 54) return XN_DROP_MALFORMED;
@@ -112,14 +120,15 @@ static enum xn_drop read_ipv6(const xn_nic *nic, const uint8_t *frame, uint32_t 
     if (xf_load16(frame + 58) != payload) return XN_DROP_MALFORMED;
     out->source_ip = frame + 22;
     out->ecn = frame[15] >> 4 & 3;
-    return read_udp(nic, frame, 54 + payload, 40, payload, out);
+    return read_udp(nic, p, 54 + payload, 40, payload, out);
 }
 
-enum xn_drop xn_read(const xn_nic *nic, const uint8_t *frame, uint32_t length, xn_reading *out) {
-    uint32_t total, sum = 0, i;
+enum xn_drop xn_read(const xn_nic *nic, const xf_packet *p, xn_reading *out) {
+    const uint8_t *frame = p->data;
+    uint32_t length = p->length, total, sum = 0, i;
     if (length < 58) return XN_DROP_MALFORMED;
     if (xf_load16(frame + 12) != ETHERTYPE_IPV4)
-        return xf_load16(frame + 12) == ETHERTYPE_IPV6 ? read_ipv6(nic, frame, length, out) : XN_NOT_ROCE;
+        return xf_load16(frame + 12) == ETHERTYPE_IPV6 ? read_ipv6(nic, p, out) : XN_NOT_ROCE;
     total = (uint32_t)xf_load16(frame + 16);
     if (frame[14] != 0x45 || (xf_load16(frame + 20) & 0x3fff) || total > length - 14) return XN_DROP_MALFORMED;
     for (i = 14; i < 34; i += 2) sum += (uint32_t)xf_load16(frame + i);
@@ -129,7 +138,7 @@ enum xn_drop xn_read(const xn_nic *nic, const uint8_t *frame, uint32_t length, x
     if (xf_load16(frame + 38) + 20 != total) return XN_DROP_MALFORMED;
     out->source_ip = frame + 26;
     out->ecn = frame[15] & 3;
-    return read_udp(nic, frame, 14 + total, 20, total - 20, out);
+    return read_udp(nic, p, 14 + total, 20, total - 20, out);
 }
 
 uint32_t xn_class_of(const uint8_t *frame, uint32_t length) {

@@ -56,7 +56,7 @@ void xn_buffer_taken(xn_nic *nic, uint64_t now) {
         xn_send_pause(nic, cls, 0, now);
     }
     if (b->frames.head) begin(nic, b->drained_ps);
-    xn_deliver(nic, p->data, p->length, now);
+    xn_deliver(nic, p, now);
     packet_free(p);
 }
 

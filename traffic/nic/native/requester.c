@@ -13,6 +13,7 @@ enum { SEND_FIRST = 0x00, SEND_MIDDLE = 0x01, SEND_LAST_IMM = 0x03, SEND_ONLY_IM
 #define KIND_NAK 0x60u
 #define NAK_PSN_SEQUENCE 0x60u
 #define ECT0 2u
+#define PAYLOAD_OFFSET 128u /* more than any headers before a payload: 14 + 40 + 8 + 16 + 12 + 20 */
 
 void xn_requester_init(xn_pair *pair) {
     xn_requester *r = &pair->requester;
@@ -77,10 +78,12 @@ static xf_packet *build(xn_requester *r, uint32_t opcode, uint32_t size, uint32_
     uint32_t first = opcode == WRITE_FIRST || opcode == WRITE_ONLY_IMM;
     uint32_t immediate = opcode != WRITE_FIRST && opcode != WRITE_MIDDLE && opcode != SEND_FIRST && opcode != SEND_MIDDLE;
     uint32_t extended = (first ? 16 : 0) + (immediate ? 4 : 0);
-    xf_packet *p = packet_new(nic->pool, 14 + 40 + 8 + config->shim_bytes + 12 + extended + size + pad + 4);
+    uint32_t before = 14 + r->flow.network_bytes + 8 + config->shim_bytes + 12 + extended;
+    /* The payload always lies at the same place of its block, where its last use may have left it. */
+    xf_packet *p = packet_new_stamped(nic->pool, PAYLOAD_OFFSET + size + pad + 4);
     uint8_t *at;
     if (!p) return NULL;
-    at = p->data;
+    at = p->data += PAYLOAD_OFFSET - before;
     if (!extended && size == mtu) {
         if (r->middle_bytes == 0 || r->middle_opcode != opcode) {
             r->middle_bytes = xn_head(&r->flow, r->middle, opcode, size + pad, pad, 0, config->shim,
@@ -101,7 +104,11 @@ static xf_packet *build(xn_requester *r, uint32_t opcode, uint32_t size, uint32_
         xf_store32(at + 16, work->bytes);
     }
     if (immediate) xf_store32(at + extended, work->id);
-    memcpy(at + 4 + extended, nic->payload->data, size);
+    if (p->stamp != nic->payload->data || p->stamp_at != at + 4 + extended || p->stamp_bytes < size)
+        memcpy(at + 4 + extended, nic->payload->data, size);
+    p->stamp = nic->payload->data;
+    p->stamp_at = at + 4 + extended;
+    p->stamp_bytes = size;
     for (i = 0; i < pad; i++) at[4 + extended + size + i] = 0;
     if (size == mtu && !pad)
         icrc = xn_crc_payload(xn_crc(icrc, at, 4 + extended), nic->payload);
