@@ -188,6 +188,26 @@ def test_digests_are_collected_until_the_list_is_full_or_old(served, client):
         assert time.monotonic() - begin < 5
 
 
+def test_without_an_acknowledgement_timeout_equal_digests_of_one_burst_are_all_told(served, client):
+    """P4Runtime, "DigestEntry": with ack_timeout_ns 0 the cache is always empty; simple_switch_grpc does the same."""
+    with client.stream() as stream:
+        client.insert(digest_entry=digest_entry(client, max_list_size=1))
+        for _ in range(3):
+            served.engine.rx(2, frame(DIGEST, src=7), time.monotonic_ns())
+        served.exchange(2, None)
+        assert [members(stream.receive("digest")) for _ in range(3)] == [[[b"\x07", b"\x02"]]] * 3
+
+
+def test_equal_digests_share_a_list_once(served, client):
+    with client.stream() as stream:
+        client.insert(digest_entry=digest_entry(client, max_list_size=2, max_timeout_ns=60_000 * MS))
+        for src in (7, 7, 8, 7, 9):
+            served.engine.rx(2, frame(DIGEST, src=src), time.monotonic_ns())
+        served.exchange(2, None)
+        lists = [[m[0] for m in members(stream.receive("digest"))] for _ in range(2)]
+        assert lists == [[b"\x07", b"\x08"], [b"\x07", b"\x09"]]
+
+
 def test_an_unacknowledged_digest_comes_again_after_its_timeout(served, client):
     with client.stream() as stream:
         client.insert(digest_entry=digest_entry(client, max_list_size=1, ack_timeout_ns=50 * MS))

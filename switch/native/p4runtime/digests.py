@@ -32,8 +32,18 @@ class _Stream:
     unacknowledged: dict[int, tuple[int, tuple[Sample, ...]]] = field(default_factory=dict)
     """List id -> (sent at, samples)."""
     held: set[Sample] = field(default_factory=set)
-    """Samples that are in the buffer or sent and not acknowledged."""
+    """Samples that are in the list being collected or sent and not acknowledged."""
     last_list_id: int = 0
+
+    @property
+    def limit(self) -> int:
+        """Samples in a full list."""
+        return self.config.max_list_size or MAX_LIST_SIZE
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every sample is to be told at once."""
+        return self.config.max_list_size == 1 or self.config.max_timeout_ns == 0
 
 
 class Digests:
@@ -85,14 +95,17 @@ class Digests:
         if not stream.buffer:
             stream.since = now
         stream.buffer.append(sample.values)
-        stream.held.add(sample.values)
+        if stream.config.ack_timeout_ns or not stream.one_by_one:
+            stream.held.add(sample.values)
+            if not stream.config.ack_timeout_ns and len(stream.buffer) % stream.limit == 0:
+                stream.held.clear()  # the next sample begins another list
 
     def ready(self, now: int, timestamp_ns: int) -> list[p4r.DigestList]:
         """The lists that are full or old enough to be sent; `timestamp_ns` is the time of day they carry."""
         lists = []
         for digest_id, stream in self._streams.items():
             self._expire(stream, now)
-            limit = stream.config.max_list_size or MAX_LIST_SIZE
+            limit = stream.limit
             while stream.buffer and (
                 len(stream.buffer) >= limit or now - stream.since >= stream.config.max_timeout_ns
             ):
@@ -128,7 +141,7 @@ class Digests:
             message.data.append(data.to_message(spec, sample, self._info.message.type_info))
         if stream.config.ack_timeout_ns:
             stream.unacknowledged[stream.last_list_id] = (now, samples)
-        else:
+        elif len(samples) < stream.limit:
             stream.held.difference_update(samples)
         return message
 
