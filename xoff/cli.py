@@ -124,19 +124,30 @@ def demo(
 
 
 def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
-    from xoff.report.table import rows
     from xoff.run import execute
 
     summary = execute(experiment, out)
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        _print_table(f"{summary['name']}: {summary['topology']}, {summary['switch']} switches", rows(summary))
-        err.print(f"report: [bold]{escape(summary['run'])}/report.html[/bold]")
+    _print_summary(
+        f"{summary['name']}: {summary['topology']}, {summary['switch']} switches", summary, as_json
+    )
     if not summary["finished"] and not experiment.stop_after:
         raise XoffError(
             f"the workload did not finish within {experiment.time_limit}; see {summary['run']}/report.html."
         )
+
+
+def _print_summary(title: str, summary: dict[str, Any], as_json: bool) -> None:
+    """The figures on stdout; what a person should know besides, and where the page is, on stderr."""
+    from xoff.report.table import remarks, rows
+
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        _print_table(title, rows(summary))
+    for remark in remarks(summary):
+        err.print(f"[yellow]note:[/yellow] {escape(remark)}", highlight=False, soft_wrap=True)
+    if not as_json:
+        err.print(f"report: [bold]{escape(summary['run'])}/report.html[/bold]", soft_wrap=True)
 
 
 def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
@@ -184,15 +195,10 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A run folder (runs/…).")], as_json: JsonFlag = False
 ) -> None:
     """Make a run's summary, page and HPCC files again from its records."""
-    from xoff.report.table import rows
     from xoff.run import write_reports
 
     summary = write_reports(folder)
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        _print_table(summary["name"], rows(summary))
-        err.print(f"report: [bold]{escape(str(folder))}/report.html[/bold]")
+    _print_summary(summary["name"], summary, as_json)
 
 
 @app.command()

@@ -75,8 +75,9 @@ def build_plan(experiment: Experiment) -> FabricPlan:
     return make_plan(build_topology(experiment), options)
 
 
-LATENESS_NS = 20e6
-"""How late a host process may wake on a busy machine: Mininet's headroom covers a link's bytes for so long."""
+LATENESS_NS = 100e6
+"""How late the processes at a link's two ends may wake between them on a busy machine, wall ns: Mininet's headroom
+covers a link's bytes for so long."""
 
 
 def _lateness_bytes(experiment: Experiment) -> int:

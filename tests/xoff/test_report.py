@@ -11,6 +11,7 @@ from xoff.errors import XoffError
 from xoff.metrics import summarise
 from xoff.report.hpcc_files import hpcc_ip, standalone_fct_ns, write_hpcc_files
 from xoff.report.page import write_page
+from xoff.report.table import remarks
 from xoff.rundata import PauseInterval, pause_intervals, read_run
 from xoff.waitfor import cycle_at, describe
 
@@ -100,6 +101,15 @@ def test_a_page_is_made_of_a_run_that_recorded_nothing(tmp_path):
         path.write_text("")
     data = read_run(folder)
     assert "<svg" in write_page(data, summarise(data)).read_text()
+
+
+def test_lost_lossless_frames_are_put_down_to_a_machine_that_is_too_slow(run):
+    summary = summarise(run)
+    assert remarks(summary) == []
+    late = summary | {"drops": {"headroom": 3}}
+    assert "--time-scale above 1000" in remarks(late)[0]
+    assert remarks(late)[0] in write_page(run, late).read_text()
+    assert remarks(late | {"clock": "virtual"}) == []
 
 
 def test_broken_record_lines_are_counted_in_a_note(tmp_path):

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from xoff.metrics import Summary, summarise
 from xoff.report import plots
-from xoff.report.table import headline, rows
+from xoff.report.table import headline, remarks, rows
 from xoff.rundata import RunData
 from xoff.waitfor import cycle_at, describe
 
@@ -39,7 +39,7 @@ def render(data: RunData, summary: Summary | None = None) -> str:
         figures=figures,
         rows=rows(summary),
         cycle=describe(data, cycle) if cycle else "",
-        notes=[note["text"] for note in data.notes],
+        notes=[*remarks(summary), *(note["text"] for note in data.notes)],
         experiment=data.experiment.to_yaml(),
     )
 

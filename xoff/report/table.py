@@ -99,6 +99,16 @@ def rows(summary: Summary) -> Rows:
     return result
 
 
+def remarks(summary: Summary) -> list[str]:
+    """What a person should know before believing the figures."""
+    if summary["clock"] == "mininet" and summary["drops"].get("headroom"):
+        return [
+            "a lossless class lost frames for want of headroom: processes of this run woke later than the headroom "
+            f"covers. On a machine this busy, raise --time-scale above {summary['time_scale']:g}."
+        ]
+    return []
+
+
 def _on_the_wall(summary: Summary) -> str:
     """Mininet's other time; the virtual clock has only one."""
     if summary.get("clock") == "virtual":
