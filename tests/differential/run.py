@@ -76,6 +76,10 @@ def line(result: Result) -> str:
     said = f"{result.packets} packets, {result.sent} sent, {result.entries} entries, {result.state} cells"
     if result.masked or result.left_out:
         said += f", {result.masked} compared in part, {result.left_out} left out (time or chance)"
+    if result.endless:
+        said += f", {result.endless} would circle for ever"
+    if result.explained:
+        said += f"; {result.explained}"
     if result.skipped:
         said += f"; then {result.skipped}"
     return f"{head:<5} {result.name}: {said}"

@@ -217,7 +217,8 @@ class Bmv2:
     silence. Each answer carries the number of the packet that caused it.
     """
 
-    def __init__(self, executable: str) -> None:
+    def __init__(self, executable: str, *, zero_invalid_reads: bool) -> None:
+        self._zero = zero_invalid_reads
         self._folder = tempfile.TemporaryDirectory(prefix="xoff-differential-")
         p4runtime, dataplane, self._thrift = _free_ports(3)
         self._cli = Path(executable).parent / "simple_switch_CLI"
@@ -282,7 +283,7 @@ class Bmv2:
     def load(self, config: p4r.ForwardingPipelineConfig) -> str | None:
         """None, or why the switch refuses the program."""
         self._wait()
-        self.zeroed = zero_invalid_reads(self.process.pid)
+        self.zeroed = self._zero and zero_invalid_reads(self.process.pid)
         self._messages = self._stub.StreamChannel(iter(self._outgoing.get, None))
         threading.Thread(target=self._receive, args=(self._messages,), daemon=True).start()
         hello = p4r.StreamMessageRequest()

@@ -1,0 +1,1 @@
+"""PTF tests that others wrote for simple_switch_grpc, run against the native switch."""
