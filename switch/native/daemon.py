@@ -90,6 +90,7 @@ class _Daemon:
             sample_s=options.sample_ms / 1000,
             log=self._logger(),
             pcap=options.pcap,
+            tls=options.tls,
         )
         try:
             await host.start()

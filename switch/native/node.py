@@ -18,14 +18,17 @@ from switch.device import LOOP_PORT, TIMER_PORT, DeviceSpec, PortSpec
 from switch.link import wire_bytes
 from switch.native.binding import Engine
 from switch.native.capture import Capture
+from switch.native.control.service import ControlService
+from switch.native.hosted import Hosted
 from switch.native.links import LinkWatch
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.errors import P4RuntimeError
 from switch.native.p4runtime.server import AddressError, P4RuntimeServer
+from switch.native.p4runtime.tls import Tls, TlsError
 from switch.native.packetloop import PacketLoop
 from switch.native.ports import PortError, interface_index, kernel_drops, open_port, split_interface
 from switch.native.program import Program, ProgramError
-from switch.native.sampler import RecordFile, Sampler
+from switch.native.sampler import RecordFile, Sampler, loop_drops
 
 TIMER_FRAME_BYTES = 60
 """Length of the packet that laps the timer port; its port's rate makes one lap last 1 / timer_hz."""
@@ -64,6 +67,10 @@ class Switch:
         """Rates set at run time; they last over a restart."""
         self.losses: dict[tuple[int, bool], tuple[float, int, int]] = {}
         """(port, received) -> (probability, every, seed): loss belongs to the link and lasts over a restart."""
+        self.delays: dict[int, int] = {}
+        self.queues: list[tuple[int | None, int | None, dict[str, float]]] = []
+        """(port, class, settings) in the order they were set, None = all; with `buffer` they last over a restart."""
+        self.buffer = 0
 
 
 class SwitchHost:
@@ -77,8 +84,9 @@ class SwitchHost:
         sample_s: float = 0.05,
         log: Callable[[str], None] = print,
         pcap: Path | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """`threads` packet threads share the switches; `pcap` is a folder for captures.
+        """`threads` packet threads share the switches; `pcap` is a folder for captures; `tls` is for every server.
 
         Raises BuildError, PacketLoopError.
         """
@@ -87,6 +95,7 @@ class SwitchHost:
         self._sample_s = sample_s
         self._log = log
         self._pcap = pcap
+        self._tls = tls
         self._switches: dict[str, Switch] = {}
         self._by_number: dict[tuple[int, int], Switch] = {}
         self._watches: dict[str, LinkWatch] = {}
@@ -130,6 +139,34 @@ class SwitchHost:
             switch.running.engine.set_port_rate(port, rate_bps)
             switch.running.loop.wake(switch.running.number)
 
+    def set_delay(self, name: str, port: int, delay_ns: int) -> None:
+        """Change a port's propagation delay in ns."""
+        switch = self.find(name)
+        self._port(switch, port)
+        switch.delays[port] = delay_ns
+        if switch.running is not None:
+            switch.running.engine.set_port_delay(port, delay_ns)
+
+    def set_queue(self, name: str, port: int | None, cls: int | None, **settings: float) -> None:
+        """Change settings of queues; see `Engine.set_queue`."""
+        switch = self.find(name)
+        if switch.running is not None:
+            switch.running.engine.set_queue(port, cls, **settings)
+            self.wake(switch)
+        for old_port, old_cls, old in switch.queues:
+            if port in (None, old_port) and cls in (None, old_cls):  # these queues get the new values
+                for setting in settings:
+                    old.pop(setting, None)
+        switch.queues = [item for item in switch.queues if item[2]]
+        switch.queues.append((port, cls, dict(settings)))
+
+    def set_buffer(self, name: str, size: int) -> None:
+        """Change the size of the shared buffer in bytes; 0 = none."""
+        switch = self.find(name)
+        if switch.running is not None:
+            switch.running.engine.set_buffer(size)
+        switch.buffer = size
+
     def set_loss(
         self, name: str, port: int, directions: str, probability: float, every: int, seed: int
     ) -> None:
@@ -167,6 +204,26 @@ class SwitchHost:
         """P4Runtime `host:port` by switch name."""
         return {name: switch.address for name, switch in self._switches.items()}
 
+    def ports_of(self, switch: Switch) -> dict[int, str | None]:
+        """The switch's ports, those that lead nowhere included, and the interface of each."""
+        ports = {port.number: port.interface for port in _all_ports(switch.spec)}
+        return dict(sorted({**ports, switch.spec.cpu_port: None}.items()))
+
+    def wake(self, switch: Switch) -> None:
+        """The switch's engine was changed: its packet loop should look again."""
+        if switch.running is not None:
+            switch.running.loop.wake(switch.running.number)
+
+    def socket_drops(self, switch: Switch) -> dict[int, dict[str, tuple[int, int]]]:
+        """Port -> reason -> (packets, bytes) of frames that were lost between socket and engine."""
+        running = switch.running
+        if running is None:
+            return {}
+        drops = {port: loop_drops(running.loop.port_stats(running.number, port)) for port in running.sockets}
+        unattached = running.loop.unattached(running.number)
+        cpu = {"packet_in": (running.device.packet_ins_dropped, 0), "no_interface": unattached}
+        return {**drops, switch.spec.cpu_port: cpu}
+
     def sample(self) -> None:
         """Write a sample of every switch now."""
         now = time.monotonic_ns()
@@ -203,14 +260,22 @@ class SwitchHost:
             undo.callback(packets.remove_device, number)
             device = P4RuntimeDevice(spec.device_id, engine, wake=partial(packets.wake, number))
             for port in _all_ports(spec):
-                engine.add_port(port.number, switch.rates.get(port.number, port.rate_bps), port.delay_ns)
+                engine.add_port(
+                    port.number,
+                    switch.rates.get(port.number, port.rate_bps),
+                    switch.delays.get(port.number, port.delay_ns),
+                )
+            for queue_port, cls, settings in switch.queues:
+                engine.set_queue(queue_port, cls, **settings)
+            engine.set_buffer(switch.buffer)
             for (lossy, received), (probability, every, seed) in switch.losses.items():
                 engine.set_port_loss(lossy, probability, every, seed=seed, received=received)
             await self._load(spec, engine, device)
-            server = P4RuntimeServer(device)
+            control = ControlService(Hosted(self, switch, engine, device))
+            server = P4RuntimeServer(device, [control.handler()])
             try:
-                switch.address = await server.start(switch.address)
-            except AddressError as error:
+                switch.address = await server.start(switch.address, self._tls)
+            except (AddressError, TlsError) as error:
                 raise StartError(f"switch {spec.name}: {error}") from error
             undo.pop_all()
         self._by_number[(place, number)] = switch
@@ -327,9 +392,8 @@ class SwitchHost:
         running.device.port_changed(port, up)
         running.loop.wake(running.number)
 
-    @staticmethod
-    def _port(switch: Switch, port: int) -> None:
-        if port not in [spec.number for spec in switch.spec.ports]:
+    def _port(self, switch: Switch, port: int) -> None:
+        if port not in self.ports_of(switch):
             raise StartError(f"switch {switch.spec.name} has no port {port}")
 
     # ---- reports ----

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from switch.device import DROP_PORT, DeviceSpec, PortSpec
+from switch.native.p4runtime.tls import Tls
 
 VERSION = "0.1.0"
 DEFAULT_ADDRESS = "127.0.0.1:9559"
@@ -46,11 +47,7 @@ _REFUSED = (
     "--restore-state",
     "--dp-grpc-server-addr",
     "--load-modules",
-    "--grpc-server-cacert",
-    "--grpc-server-cert",
-    "--grpc-server-key",
 )
-_REFUSED_FLAGS = ("--grpc-server-ssl", "--grpc-server-with-client-auth")
 
 
 class OptionsError(Exception):
@@ -73,6 +70,7 @@ class Options:
     log_file: Path | None = None
     pcap: Path | None = None
     """Folder for captures of every interface."""
+    tls: Tls | None = None
     text: str | None = None
     """Print this and end (--version, --help)."""
     notes: tuple[str, ...] = field(default=())
@@ -92,7 +90,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         return Options(text=parser.format_help().rstrip())
     if given.version:
         return Options(text=VERSION)
-    for option in (*_REFUSED, *_REFUSED_FLAGS):
+    for option in _REFUSED:
         if getattr(given, _attribute(option)):
             raise OptionsError(f"the native switch has no {option}")
     if given.pcap is not None and not given.pcap.is_dir():
@@ -114,6 +112,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         stdin_lifeline=given.stdin_lifeline,
         log_file=given.log_file,
         pcap=given.pcap,
+        tls=_tls(given),
         notes=tuple(notes),
     )
     if given.devices is not None:
@@ -121,6 +120,24 @@ def parse_options(arguments: Sequence[str]) -> Options:
             raise OptionsError("--devices describes the switches; it takes no program or interface beside it")
         return Options(**{**vars(common), "devices_file": given.devices})
     return Options(**{**vars(common), "devices": (_device(given),)})
+
+
+def _tls(given: argparse.Namespace) -> Tls | None:
+    """As simple_switch_grpc reads these options, but what it ignores with a warning is refused."""
+    files = ("cert", "key", "cacert")
+    if not given.grpc_server_ssl:
+        asked = [f"--grpc-server-{name}" for name in files if getattr(given, f"grpc_server_{name}")]
+        asked += ["--grpc-server-with-client-auth"] if given.grpc_server_with_client_auth else []
+        if asked:
+            raise OptionsError(f"{asked[0]} needs --grpc-server-ssl")
+        return None
+    for name in ("cert", "key"):
+        if getattr(given, f"grpc_server_{name}") is None:
+            raise OptionsError(f"--grpc-server-ssl needs --grpc-server-{name}")
+    if given.grpc_server_with_client_auth and given.grpc_server_cacert is None:
+        raise OptionsError("--grpc-server-with-client-auth needs --grpc-server-cacert")
+    clients_ca = given.grpc_server_cacert if given.grpc_server_with_client_auth else None
+    return Tls(given.grpc_server_cert, given.grpc_server_key, clients_ca)
 
 
 def _device(given: argparse.Namespace) -> DeviceSpec:
@@ -208,12 +225,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--log-console", action="store_true", help="log to stderr (always the case)")
     run.add_argument("--log-file", type=Path, metavar="FILE", help="log there instead")
+    tls = parser.add_argument_group("TLS, for the gRPC servers of every switch; files in PEM form")
+    tls.add_argument("--grpc-server-ssl", action="store_true", help="serve TLS instead of plain text")
+    tls.add_argument("--grpc-server-cert", type=Path, metavar="FILE", help="the server's certificate chain")
+    tls.add_argument("--grpc-server-key", type=Path, metavar="FILE", help="its private key")
+    tls.add_argument(
+        "--grpc-server-cacert", type=Path, metavar="FILE", help="authority of the clients' certificates"
+    )
+    tls.add_argument(
+        "--grpc-server-with-client-auth",
+        action="store_true",
+        help="serve clients with a certificate of it only",
+    )
     hidden = argparse.SUPPRESS
     for option in _IGNORED:
         names = ["-L", option] if option == "--log-level" else [option]
         add(*names, help=hidden)
     for option in _REFUSED:
         add(option, help=hidden)
-    for option in (*_IGNORED_FLAGS, *_REFUSED_FLAGS):
+    for option in _IGNORED_FLAGS:
         add(option, action="store_true", help=hidden)
     return parser

@@ -313,7 +313,7 @@ def test_simple_switch_grpcs_own_command_line_starts_it(start):
         ("prog.json --priority-queues 9", "must be 1..8"),
         ("prog.json --use-files 0", "has no --use-files"),
         ("prog.json --pcap=/no/such/folder", "there is no directory /no/such/folder"),
-        ("prog.json -- --grpc-server-ssl", "has no --grpc-server-ssl"),
+        ("prog.json -- --grpc-server-ssl", "needs --grpc-server-cert"),
         ("prog.json --device-id one", "invalid int value"),
         ("prog.json --colour", "unrecognized arguments: --colour"),
         ("prog.json --devices d.json", "takes no program"),

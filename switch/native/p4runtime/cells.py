@@ -92,6 +92,13 @@ class Cells:
                 self._engine.meter_set(meter.preamble.name, index, None)
                 self._meters.pop((meter.preamble.id, index), None)
 
+    def adopt_meter(self, name: str, index: int, rates: tuple[int, int, int, int]) -> None:
+        """A meter was configured in the engine by other means: (cir, cburst, pir, pburst)."""
+        for meter in self._info.meters.values():
+            if meter.preamble.name == name:
+                config = p4r.MeterConfig(cir=rates[0], cburst=rates[1], pir=rates[2], pburst=rates[3])
+                self._meters[(meter.preamble.id, index)] = config
+
     def read_meters(self, query: p4r.MeterEntry) -> Iterator[p4r.MeterEntry]:
         """The cells that the query selects; raises P4RuntimeError."""
         for meter in _selected("meter", self._info.meters, query.meter_id):

@@ -285,6 +285,27 @@ class P4RuntimeDevice:
         if self._digest_timer is not None:
             self._digest_timer.cancel()
 
+    # ---- what is changed by other means than P4Runtime ----
+    @property
+    def lock(self) -> asyncio.Lock:
+        """Held while a request is served or a configuration is replaced."""
+        return self._lock
+
+    @property
+    def replication(self) -> Replication:
+        """Multicast groups and clone sessions."""
+        return self._replication
+
+    def table_changed(self, table: str, timeout_of: tuple[int, int] | None = None) -> None:
+        """The engine's table was changed: entries, default, an idle timeout (handle, ns)."""
+        if self._pipeline is not None:
+            self._pipeline.tables.adopt(table, timeout_of)
+
+    def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
+        """The engine's meter was configured."""
+        if self._pipeline is not None:
+            self._pipeline.cells.adopt_meter(meter, index, rates)
+
     # ---- inside ----
     def _check_device(self, device_id: int) -> None:
         if device_id != self.device_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import grpc
 from finsy.proto import p4r, p4r_grpc
@@ -18,6 +18,7 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
     grpc_code,
 )
+from switch.native.p4runtime.tls import Tls
 
 API_VERSION = "1.4.1"
 """P4Runtime version served (Capabilities)."""
@@ -34,7 +35,8 @@ class AddressError(Exception):
 class P4RuntimeServer:
     """The listening server of one device."""
 
-    def __init__(self, device: P4RuntimeDevice) -> None:
+    def __init__(self, device: P4RuntimeDevice, beside: Sequence[grpc.GenericRpcHandler] = ()) -> None:
+        """`beside` are services on the same port."""
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -44,21 +46,29 @@ class P4RuntimeServer:
         )
         self._servicer = _Servicer(device)
         p4r_grpc.add_P4RuntimeServicer_to_server(self._servicer, self._server)
+        self._server.add_generic_rpc_handlers(tuple(beside))
 
-    async def start(self, address: str) -> str:
+    async def start(self, address: str, tls: Tls | None = None) -> str:
         """Listen on `host:port` (port 0: the system chooses); returns the actual `host:port`.
 
-        Raises AddressError.
+        Raises AddressError, TlsError.
         """
         host, _, port_text = address.rpartition(":")
         if not host or not port_text.isdecimal() or int(port_text) > 65535:
             raise AddressError(f"gRPC address {address!r} is not HOST:PORT")
+        in_use = f"gRPC address {address} is in use or not local to this machine"
+        if tls is not None:
+            in_use += ", or certificate and key do not belong together"
+        credentials = None if tls is None else tls.credentials()
         try:
-            port = self._server.add_insecure_port(address)
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise AddressError(f"gRPC address {address} is in use or not local to this machine") from error
+            raise AddressError(in_use) from error
         if port == 0:
-            raise AddressError(f"gRPC address {address} is in use or not local to this machine")
+            raise AddressError(in_use)
         await self._server.start()
         return f"{host}:{port}"
 

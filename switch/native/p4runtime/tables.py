@@ -182,6 +182,36 @@ class Tables:
         stored = self._by_handle.get((table, handle))
         return None if stored is None else stored.message
 
+    def adopt(self, name: str, timeout_of: tuple[int, int] | None = None) -> None:
+        """Take over what was changed in the engine's table by other means; `timeout_of` is (handle, ns).
+
+        Raises P4RuntimeError when an entry runs an action that P4Info does not list.
+        """
+        table = next((table for table in self._info.tables.values() if table.name == name), None)
+        if table is None:
+            return
+        present = {entry.handle: entry for entry in self._engine.table_entries(name)}
+        for place, stored in list(self._entries[table.id].items()):
+            entry = present.pop(stored.handle, None)
+            if entry is None:
+                self._release(table, stored.message.action, stored.one_shot)
+                del self._entries[table.id][place]
+                del self._by_handle[(name, stored.handle)]
+            elif entry.action is not None:
+                stored.message.action.action.CopyFrom(self._named_call(table, entry.action, entry.args))
+        for entry in present.values():
+            key = from_program(entry.key, table.fields)
+            self._keep(table, key, entry.priority, self._program_entry(table, entry, key))
+        if timeout_of is not None:
+            self._by_handle[(name, timeout_of[0])].message.idle_timeout_ns = timeout_of[1]
+        default, program = self._engine.table_default_get(name), self._engine.program.tables[name]
+        first = program.default_action and (program.default_action.name, program.default_args)
+        self._defaults.pop(table.id, None)
+        if default is not None and default != first:
+            kept = p4r.TableEntry(table_id=table.id, is_default_action=True)
+            kept.action.action.CopyFrom(self._named_call(table, *default))
+            self._defaults[table.id] = kept
+
     # ---- direct resources ----
     def direct_counter(self, entry: p4r.TableEntry) -> Iterator[tuple[p4r.TableEntry, p4r.CounterData]]:
         """The direct counters of the entries that `entry` selects; raises P4RuntimeError."""
