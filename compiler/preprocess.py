@@ -25,6 +25,10 @@ INCLUDE_DIR = Path(__file__).resolve().parent.parent / "p4src" / "include"
 """Where core.p4 and v1model.p4 are."""
 
 
+MAX_EXPANDED_TOKENS = 1_000_000
+"""More than this comes only of macros that multiply one another; p4src expands to some thousands."""
+
+
 class _P4Preprocessor(Preprocessor):
     """pcpp with its complaints collected instead of printed."""
 
@@ -35,6 +39,19 @@ class _P4Preprocessor(Preprocessor):
         self.assume_encoding = "utf-8"
         self.rewrite_paths: list[tuple[str, str]] = []
         self.depth = 0
+        self.expanded = 0
+
+    def expand_macros(self, tokens: Any, expanding_from: Any = ()) -> Any:
+        """As pcpp, with an end to macros that multiply one another."""
+        result = super().expand_macros(tokens, list(expanding_from))
+        if expanding_from:
+            self.expanded += len(result)
+            if self.expanded > MAX_EXPANDED_TOKENS:
+                raise CompileError.about(
+                    getattr(tokens[0], "source", None) or "",
+                    f"the macros expand to more than {MAX_EXPANDED_TOKENS} tokens ({expanding_from[0]} among them)",
+                )
+        return result
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         text = msg.strip()

@@ -98,7 +98,12 @@ class Device:
     async def _program(self, session: Session) -> None:
         async with self._lock:
             await session.load_program()
-            desired = session.encode(entities(self.intent))
+            try:
+                desired = session.encode(entities(self.intent))
+            except ValueError as error:
+                raise SessionError(
+                    f"its program is not one that this controller can fill ({error})", lasting=True
+                ) from error
             current = await session.read(_EVERYTHING)
             const = {table.id for table in self._schema.tables if table.is_const}
             current = [entity for entity in current if entity.table_entry.table_id not in const]

@@ -4,12 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 Record = dict[str, Any]
+
+_Kind = Any  # a type or a tuple of types, as isinstance takes them
+_NUMBER = (int, float)
+_QUEUE: dict[str, _Kind] = {"node": str, "port": int, "class": int}
+_COUNT: dict[str, _Kind] = {"packets": int, "bytes": int}
+FIELDS: Mapping[str, Mapping[str, _Kind]] = {
+    "queue": _QUEUE | _COUNT,
+    "port": {"node": str, "port": int, "tx_bytes": int, "tx_packets": int, "rx_bytes": int, "rx_packets": int},
+    "pause": _QUEUE | {"until": int},
+    "drop": {"node": str, "reason": str} | _COUNT,
+    "counter": {"node": str, "name": str} | _COUNT,
+    "message": {"src": str, "dst": str, "bytes": int, "sport": int, "post": int, "start": int, "end": int},
+    "flow": {"node": str, "dst": str, "qp": int, "sent": int, "acked": int, "rate": _NUMBER},
+    "cnp": {"node": str, "qp": int, "dir": str},
+    "retransmit": {"node": str, "qp": int},
+    "collective": {"op": str, "ranks": int, "bytes": int, "start": int, "end": (int, type(None)), "ideal_ns": _NUMBER,
+                   "busbw_factor": _NUMBER, "payload_ceiling": _NUMBER},
+    "note": {"text": str},
+}  # fmt: skip
+"""What reports rely on in a record, by kind (docs/records.md has all of it); other kinds need only `t`."""
+_OPTIONAL = {"port": int, "class": int}
+"""Checked where they are there."""
+
+
+def is_record(value: Any) -> bool:
+    """Whether a parsed line is a record as `docs/records.md` says, so that a report can rely on it."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or not _is(value.get("t"), int):
+        return False
+    fields = FIELDS.get(value["kind"], {})
+    return all(_is(value.get(name), kind) for name, kind in fields.items()) and all(
+        _is(value[name], kind) for name, kind in _OPTIONAL.items() if name in value
+    )
+
+
+def _is(value: Any, kind: _Kind) -> bool:
+    """As isinstance; a boolean is no number, and a number is finite and of 64 bits."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return False
+    return not isinstance(value, _NUMBER) or -(2**63) <= value < 2**64
 
 
 class RecordWriter:
@@ -43,14 +82,14 @@ def read_records(run: Path) -> Iterator[Record]:
     """
     for path in sorted((run / "records").glob("*.jsonl")):
         broken = 0
-        with path.open() as lines:
+        with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     record = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     broken += 1
                     continue
-                if isinstance(record, dict) and "kind" in record and "t" in record:
+                if is_record(record):
                     yield record
                 else:
                     broken += 1

@@ -8,6 +8,11 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from networkx import NetworkXException
+
+from switch.native.build import BuildError
+from switch.native.document import ProgramError
+from switch.native.engine_types import EngineError
 from xoff.errors import XoffError
 from xoff.experiment import Experiment
 from xoff.folder import RunFolder
@@ -35,14 +40,17 @@ def execute(experiment: Experiment, out: Path, display: Display | None = None) -
     context.plan.write(folder.path / "plan.json")
     files = context.program.write(folder.path / "program")
     folder.facts["compile_seconds"] = context.program.seconds
-    if experiment.clock == "mininet":
-        from xoff.clocks.mininet import MininetRun
+    try:
+        if experiment.clock == "mininet":
+            from xoff.clocks.mininet import MininetRun
 
-        _until_interrupted(MininetRun(context, files, folder, display).run)
-    else:
-        from xoff.clocks.simulation import VirtualRun
+            _until_interrupted(MininetRun(context, files, folder, display).run)
+        else:
+            from xoff.clocks.simulation import VirtualRun
 
-        _until_interrupted(VirtualRun(context, files, folder, display).run)
+            _until_interrupted(VirtualRun(context, files, folder, display).run)
+    except (ProgramError, EngineError, BuildError) as error:
+        raise XoffError(f"the native switch cannot run {context.program.name}: {error}") from None
     with display.phase("writing the report"):
         return write_reports(folder.path)
 
@@ -77,8 +85,14 @@ def write_reports(folder: Path) -> Summary:
     from xoff.report.page import write_page
 
     data = read_run(folder)
-    summary = summarise(data)
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    write_page(data, summary)
-    write_hpcc_files(data)
+    try:
+        summary = summarise(data)
+        (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        write_page(data, summary)
+        write_hpcc_files(data)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, NetworkXException) as error:
+        # Plan, facts and records have been parsed, but somebody may have changed what they say.
+        raise XoffError(
+            f"{folder}: no report can be made of this run folder: {type(error).__name__}: {error}."
+        ) from error
     return summary

@@ -90,10 +90,12 @@ def read_run(folder: Path) -> RunData:
     try:
         plan = FabricPlan.read(folder / "plan.json")
         meta = json.loads((folder / "run.json").read_text())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise XoffError(f"{folder}: not a run folder ({Path(error.filename).name} is missing).") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise XoffError(f"{folder}: the run folder is damaged ({error}).") from None
+    if not isinstance(meta, dict):
+        raise XoffError(f"{folder}: the run folder is damaged (run.json holds no mapping).")
     data = RunData(folder, plan, load(folder / "experiment.yaml"), meta)
     pauses: list[Record] = []
     sort = {

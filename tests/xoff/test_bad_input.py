@@ -165,3 +165,136 @@ def test_an_action_that_cannot_be_carried_out_is_refused_before_the_run(experime
 )
 def test_an_experiment_file_that_says_two_things_or_none_is_refused(experiment, text, sentence):
     assert sentence in experiment(text, small=False)
+
+
+@pytest.fixture
+def run_file(xoff, monkeypatch, capsys, tmp_path):
+    """Runs a small virtual experiment with a file of the user's that shows only during the run what is wrong in it."""
+
+    def refused(option: str, name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["xoff", "run", *SMALL, option, str(path)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        said = capsys.readouterr().err
+        assert stopped.value.code == 1 and "Traceback" not in said
+        return " ".join(said.split())
+
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("import sys; sys.exit(0)", "ended with SystemExit"),
+        ("import os; os._exit(0)", "controller ended with exit code 0"),
+        ("raise KeyboardInterrupt", "ended with KeyboardInterrupt"),
+        ("async def main(plan, devices, emit): emit(5)", "a record is a dictionary with a kind"),
+        (
+            "async def main(plan, devices, emit): emit({'kind': 'note', 'text': print})",
+            "not JSON serializable",
+        ),
+        ("async def main(plan, devices, emit): raise RuntimeError('[/bold]')", "RuntimeError: [/bold]"),
+    ],
+)
+def test_a_controller_of_ones_own_ends_no_more_than_its_process(run_file, text, sentence):
+    assert sentence in run_file("--controller", "mine.py", text + "\n")
+
+
+@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1e9)"])
+def test_a_controller_that_blocks_ends_the_run_with_a_sentence(run_file, monkeypatch, body):
+    from xoff.clocks import control
+
+    monkeypatch.setattr(control, "READY_SECONDS", 1.0)
+    said = run_file("--controller", "mine.py", f"async def main(plan, devices, emit):\n    {body}\n")
+    assert "neither returned nor emitted a record of kind `ready` after 1 s" in said
+
+
+P4 = """#include <core.p4>
+#include <v1model.p4>
+header e_t { bit<48> d; bit<48> s; bit<16> t; }
+struct H { e_t e; } struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t sm) { state start { transition accept; } }
+control V(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t sm) { BODY }
+control E(inout H h, inout M m, inout standard_metadata_t sm) { apply { } }
+control C(inout H h, inout M m) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h.e); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("apply { }", "its program is not one that this controller can fill"),
+        ("register<bit<64>>(4294967295) r; apply { r.write(0, 1); }", "the native switch cannot run"),
+    ],
+)
+def test_a_program_that_compiles_and_cannot_be_used_ends_with_a_sentence(run_file, body, sentence):
+    assert sentence in run_file("--program", "mine.p4", P4.replace("BODY", body))
+
+
+def test_macros_that_multiply_one_another_are_cut_short(run_file):
+    bomb = "#define A x x x x x x x x x x\n" + "".join(
+        f"#define {chr(66 + i)} {' '.join([chr(65 + i)] * 10)}\n" for i in range(8)
+    )
+    assert "the macros expand to more than" in run_file("--program", "bomb.p4", bomb + "I\n")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a run that went well."""
+    from xoff.experiment import Experiment
+    from xoff.progress import Display
+    from xoff.run import execute
+
+    experiment = Experiment(
+        clock="virtual",
+        topology="leafspine:leaves=2,spines=1,hosts_per_leaf=1",
+        workload="alltoall:bytes=16kB",
+    )
+    return execute(experiment, tmp_path_factory.mktemp("runs"), Display(quiet=True))["run"]
+
+
+def test_a_records_line_that_is_no_record_is_counted_and_skipped(finished, tmp_path):
+    import shutil
+    from pathlib import Path
+
+    from xoff.rundata import read_run
+
+    folder = Path(shutil.copytree(finished, tmp_path / "run"))
+    good = read_run(folder)
+    with (folder / "records" / "run.jsonl").open("a") as file:
+        for line in ("{", '{"t":1}', '{"t":"x","kind":"note","text":"x"}', '{"t":1,"kind":"drop","node":"e1"}',
+                     '{"t":1e400,"kind":"note","text":"x"}', '{"t":1,"kind":"queue","node":"e","port":1,"class":[]}',
+                     '{"t":1,"kind":"note","text":5}', "[" * 10000):  # fmt: skip
+            file.write(line + "\n")
+    data = read_run(folder)
+    assert [note["text"] for note in data.notes] == [
+        *(note["text"] for note in good.notes), "run.jsonl: 8 broken line(s) skipped"]  # fmt: skip
+    assert data.messages == good.messages and data.drops == good.drops
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "sentence"),
+    [
+        ("run.json", "[]", "run.json holds no mapping"),
+        ("run.json", '{"wall_seconds": 5}', "no report can be made"),
+        ("plan.json", "{}", "damaged"),
+        ("plan.json", "[" * 100000, "damaged"),
+        ("experiment.yaml", "a: [", "not valid YAML"),
+    ],
+)
+def test_a_damaged_run_folder_is_one_sentence(xoff, finished, tmp_path, file, text, sentence):
+    import shutil
+
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "run" / file).write_text(text)
+    assert sentence in xoff("report", str(folder))
+
+
+def test_a_file_is_no_run_folder(xoff):
+    assert "not a run folder" in xoff("report", "/etc/hostname")

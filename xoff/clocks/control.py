@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from controller.app import ControllerError, FabricController, ProgramFiles, run_controller_file
+from controller.app import ControllerError, FabricController, ProgramFiles
 from xoff.actions import Action, class_of, policy_of, port_towards, resolve_route, switch_of
 from xoff.clocks.context import RunContext
+from xoff.clocks.worker import Worker
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.records import RecordWriter
+
+READY_SECONDS = 60.0
+"""Time that a user's controller has to program the fabric, as the built-in one."""
 
 
 class Control(Protocol):
@@ -59,7 +66,7 @@ async def make_control(
         records(record["kind"], record.get("t", now()), **fields)
 
     if choice != "builtin":
-        return UserControl(Path(choice), context, dict(addresses), emit, records)
+        return await UserControl.start(Path(choice), dict(addresses), folder, emit, records)
     controller = FabricController(context.plan, addresses, program, emit, timestamp_hz=timestamp_hz)
     try:
         await controller.start()
@@ -103,26 +110,53 @@ class NoControl:
 
 
 class UserControl(NoControl):
-    """A user's `async def main(plan, devices, emit)`, running beside the traffic."""
+    """A user's `async def main(plan, devices, emit)`, in a process of its own beside the traffic."""
 
-    def __init__(
-        self, path: Path, context: RunContext, devices: dict[str, str], emit: Callable[[dict[str, Any]], None],
-        records: RecordWriter,
-    ) -> None:  # fmt: skip
+    def __init__(self, path: Path, worker: Worker, records: RecordWriter) -> None:
         super().__init__(f"this run's is {path}")
-        self._records = records
         self._path = path
-        self._task = asyncio.create_task(run_controller_file(path, context.plan, devices, emit))
+        self._worker = worker
+        self._records = records
+        self._failure = asyncio.ensure_future(worker.wait("never"))
+
+    @classmethod
+    async def start(
+        cls, path: Path, addresses: Mapping[str, str], folder: RunFolder,
+        emit: Callable[[dict[str, Any]], None], records: RecordWriter,
+    ) -> UserControl:  # fmt: skip
+        """Start it and wait until it has returned or emitted a record of kind `ready`. XoffError when it fails."""
+        worker = await Worker.start(
+            "controller",
+            [sys.executable, "-m", "controller.user", str(folder.path / "plan.json"), str(path)],
+            dict(os.environ),
+            folder.path / "logs" / "controller.log",
+        )
+        worker.on_event = lambda event: emit(event["record"])
+        try:
+            await worker.send(json.dumps(addresses))
+            await asyncio.wait_for(worker.wait("ready"), READY_SECONDS)
+        except asyncio.TimeoutError:
+            await worker.end()
+            records.close()
+            raise XoffError(
+                f"controller {path} has neither returned nor emitted a record of kind `ready` after "
+                f"{READY_SECONDS:g} s."
+            ) from None
+        except BaseException:
+            await worker.end()
+            records.close()
+            raise
+        return cls(path, worker, records)
 
     async def collect(self) -> None:
         """Only look whether it failed; it records by itself."""
-        if self._task.done() and not self._task.cancelled() and self._task.exception() is not None:
-            raise XoffError(f"the controller {self._path} failed: {self._task.exception()}")
+        if self._failure.done():
+            await self._failure
 
     async def stop(self) -> None:
-        """Cancel it if it still runs."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Have it cancelled if it still runs."""
+        await self._worker.end()
+        await asyncio.gather(self._failure, return_exceptions=True)
         self._records.close()
 
 
