@@ -94,7 +94,7 @@ class _Generator:
         lines = [
             "static void ingress(xf_ctx *x, void *phv) {",
             "    struct phv *P = phv;",
-            "    memset(P, 0, sizeof *P);",
+            "    fresh(P);",
         ]
         body = Body()
         body.lines += self.intrinsics.set("standard_metadata.ingress_port", "x->ingress_port")
@@ -385,7 +385,7 @@ class _Generator:
                 "static uint32_t get_priority(const void *phv) {\n"
                 f"    (void)phv;\n    return (uint32_t){priority};\n}}",
                 "static void parse_only(xf_ctx *x, void *phv) {\n"
-                "    struct phv *P = phv;\n    memset(P, 0, sizeof *P);\n"
+                "    struct phv *P = phv;\n    fresh(P);\n"
                 + "".join(f"    {line}\n" for line in port)
                 + "    parse(x, P);\n}",
             ]

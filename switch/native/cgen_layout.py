@@ -115,7 +115,7 @@ class Layout:
             text = f"struct T{header.type.index} h{header.index}; /* {_comment(header.name)} */"
             if header.metadata:
                 lines.append("        " + text)
-            elif not header.stack and not header.union:
+            elif not header.stack and not header.union and not header.type.varbit:
                 alone.append("    " + text)
         lines.append("        uint8_t none;")
         lines.append("    } m;")
@@ -133,26 +133,51 @@ class Layout:
             kind = self._union_type(ustack.unions[0].type)
             lines.append(f"    struct U{kind} us{ustack.index}[{len(ustack.unions) + 1}];")
             lines.append(f"    uint32_t us{ustack.index}_next;")
+        fresh = ["memset(P, 0, sizeof *P);"]
+        last = self._varbit_headers()
+        for header in last:
+            lines.append(f"    struct T{header.type.index} h{header.index}; /* {_comment(header.name)} */")
+        if last:
+            fresh = [f"memset(P, 0, XF_OFFSET(struct phv, h{last[0].index}));"]
+            fresh += [
+                f"memset(&P->h{h.index}, 0, XF_OFFSET(struct T{h.type.index}, f{h.type.fields.index(h.type.varbit)}));"
+                for h in last
+                if h.type.varbit
+            ]
         lines.append("};")
+        lines.append("")
+        lines.append("/* As at the parser's start. Bytes of a varbit beyond its length are never looked at. */")
+        lines.append("static void fresh(struct phv *P) {")
+        lines += [f"    {line}" for line in fresh]
+        lines.append("}")
         return "\n\n".join([*parts, "\n".join(lines)])
+
+    def _varbit_headers(self) -> list[Header]:
+        """Headers with a varbit lie last in the PHV, so that a new packet need not clear their bytes."""
+        return [
+            h
+            for h in self.program.headers.values()
+            if h.type.varbit and not (h.metadata or h.stack or h.union)
+        ]
 
     def _union_type(self, name: str) -> int:
         return sorted({u.type for u in self.program.unions.values()}).index(name)
 
     @staticmethod
     def _struct(kind: HeaderType) -> str:
-        wide, rest = [], []
+        wide, rest, last = [], [], []
         for i, f in enumerate(kind.fields):
             note = f" /* {_comment(f.name)} */"
             if f.varbit:
-                rest.append((0, f"uint8_t f{i}[{max(1, f.width // 8)}]; uint32_t f{i}n;{note}"))
+                rest.append((-32, f"uint32_t f{i}n;"))
+                last.append(f"uint8_t f{i}[{max(1, f.width // 8)}];{note}")
             elif f.width > 64:
                 wide.append(f"uint64_t f{i}[{limbs(f.width)}];{note}")
             else:
                 size = -int(c_type(f)[4:].rstrip("_t"))
                 rest.append((size, f"{c_type(f)} f{i};{note}"))
         rest.sort(key=lambda item: item[0])
-        lines = wide + [text for _, text in rest] + ["uint8_t valid;"]
+        lines = wide + [text for _, text in rest] + ["uint8_t valid;", *last]
         body = "\n".join("    " + line for line in lines)
         return f"struct T{kind.index} {{ /* {_comment(kind.name)} */\n{body}\n}};"
 

@@ -186,6 +186,7 @@ XF_INLINE void xf_store16(uint8_t *p, uint64_t v) { p[0] = (uint8_t)(v >> 8); p[
 XF_INLINE void xf_store32(uint8_t *p, uint64_t v) { xf_store16(p, v >> 16); xf_store16(p + 2, v); }
 XF_INLINE void xf_store64(uint8_t *p, uint64_t v) { xf_store32(p, v >> 32); xf_store32(p + 4, v); }
 #endif
+#define XF_OFFSET(type, member) ((size_t)&((type *)0)->member)
 XF_INLINE uint64_t xf_load8(const uint8_t *p) { return p[0]; }
 XF_INLINE void xf_store8(uint8_t *p, uint64_t v) { p[0] = (uint8_t)v; }
 
