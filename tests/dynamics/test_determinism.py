@@ -170,6 +170,7 @@ def test_modules_of_the_virtual_path_that_know_a_clock_are_few_and_known() -> No
         "traffic/host.py": "Mininet: the host process",
         "xoff/folder.py": "the folder's name and the wall seconds of phases, in run.json",
         "xoff/prepare.py": "the wall seconds of compiling, in run.json",
+        "xoff/sweep/point.py": "the wall seconds of a point, in its row",
         "xoff/clocks/mininet.py": "Mininet",
         "xoff/clocks/simulation.py": "the wall seconds of the run, in run.json",
     }
