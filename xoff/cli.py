@@ -36,8 +36,9 @@ _RUNS = Path("runs")
 def _option(name: str) -> Any:
     """A typer option that takes its help from the experiment's field; None means: not given."""
     field = Experiment.__dataclass_fields__[name]
+    default = getattr(Experiment(), name)
     return typer.Option(
-        help=f"{field.metadata['help']}. Default: {getattr(Experiment(), name)}", show_default=False
+        help=field.metadata["help"] + (f". Default: {default}" if default != "" else ""), show_default=False
     )
 
 
@@ -170,21 +171,45 @@ def topo(
     rate: Annotated[str, _option("rate")] = "100Gbps",
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what would be built: counts, bisection, oversubscription, path widths, deadlock freedom."""
+    """Say what would be built: counts, bisection, oversubscription, path widths, deadlock freedom.
+
+    Families, parameters and their defaults: docs/topologies.md. Examples:
+
+    `xoff topo fattree:k=4,oversubscription=2`
+
+    `xoff topo dragonflyplus:groups=3,leaves=2,spines=2,hosts_per_leaf=2`
+
+    `xoff topo torus:dims=4x4x4`
+
+    `xoff topo rail:servers=4,rails=4`
+
+    `xoff topo ring:n=3,routes=clockwise`
+    """
     from xoff.prepare import describe_topology
+    from xoff.report.table import topology_rows
 
     facts = describe_topology(spec, rate)
     if as_json:
         print(json.dumps(facts))
     else:
-        _print_table(spec, [(key.replace("_", " "), str(value)) for key, value in facts.items()])
+        _print_table(spec, topology_rows(facts))
 
 
 @app.command()
 def shell(
     switch: Annotated[str, typer.Argument(help="Name of a switch of the running fabric, e.g. e1.")],
 ) -> None:
-    """Open p4runtime-shell on a switch of the fabric that is running now."""
+    """Open p4runtime-shell on a switch of the fabric that is running now.
+
+    In a second terminal, while `xoff run` goes on; as root, as the run. The shell reads beside the controller
+    and takes nothing away from it. In the shell:
+
+    `tables`
+
+    `for e in table_entry["FabricIngress.routing.ipv4_lpm"].read(): print(e)`
+
+    `counter_entry["pfc_tx"].read(lambda c: c.packet_count and print(c))`
+    """
     from xoff.shell import open_shell
 
     sys.exit(open_shell(switch))
@@ -203,7 +228,10 @@ def report(
 
 @app.command()
 def clean() -> None:
-    """Remove what crashed runs left behind: their processes, interfaces and namespaces, and nothing else."""
+    """Remove what crashed runs left behind: their processes, interfaces and namespaces, and nothing else.
+
+    Run folders stay. A run that is going on is left alone.
+    """
     from xoff.clean import clean as clean_up
 
     for line in clean_up():

@@ -39,14 +39,15 @@ def _option(default: Any, help: str) -> Any:
 class Experiment:
     """One run. Every field is an option of `xoff run` and a key of an experiment file."""
 
-    name: str = _option("run", "name of the run; its folder is runs/<time>-<name>")
+    name: str = _option("run", "name of the run; its folder is runs/TIME-NAME")
     topology: str | dict[str, Any] = _option(
         "fattree:k=4",
         "fattree:k=4 | dragonflyplus:groups=3 | torus:dims=4x4 | ring:n=3 | an HPCC topology.txt (see xoff topo)",
     )
     workload: str | dict[str, Any] = _option(
         "allreduce:bytes=4MiB",
-        "allreduce | reducescatter | allgather | alltoall | broadcast | incast | permutation, or flow.txt",
+        "allreduce | reducescatter | allgather | alltoall | broadcast | incast:senders=15 | permutation, each with "
+        "bytes=… (docs/traffic.md), or an HPCC flow.txt",
     )
     load_balancing: str = _option("ecmp", "how a switch picks among equal ports: ecmp, spray or adaptive")
     ecn: bool = _option(True, "mark ECN by RED on the egress queue")
@@ -72,7 +73,7 @@ class Experiment:
     clock: str = _option(
         "mininet", "mininet (real packets, wall time, root) or virtual (simulated time, no root)"
     )
-    program: str = _option("", "P4 program of every switch (default: the fabric's own)")
+    program: str = _option("", "P4 program of every switch, instead of the fabric's own")
     classes: dict[str, Any] = _option({}, "overrides per traffic class, e.g. {3: {xoff_bytes: 40000}}")
     routes: list[Any] = _option([], "routes to replace, e.g. [s2 to h1 via s1]")
     receiver: dict[str, Any] = _option({}, "slow receivers: {host: drain rate}")
@@ -88,7 +89,7 @@ class Experiment:
     time_limit: str = _option(
         "30ms", "give up after this time (fabric; 30ms at time scale 10000 is 5 minutes)"
     )
-    pcap: bool = _option(False, "capture every host's frames to <run>/pcap/<host>.pcap")
+    pcap: bool = _option(False, "capture every host's frames to pcap/HOST.pcap in the run's folder")
 
     def __post_init__(self) -> None:
         for key, accepted in CHOICES.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xoff.metrics import Summary
 from xoff.units import format_bytes, format_time
 
@@ -97,6 +99,24 @@ def rows(summary: Summary) -> Rows:
     if summary.get("records_sha256"):
         result.append(("SHA-256 of the records", summary["records_sha256"]))
     return result
+
+
+def topology_rows(facts: dict[str, Any]) -> Rows:
+    """What `xoff topo` says of a fabric (`xoff.prepare.describe_topology`)."""
+    layers = ", ".join(f"{count} {layer}" for layer, count in facts["switches_by_layer"].items())
+    paths = ", ".join(f"{width} between {pairs} pairs" for width, pairs in facts["paths"].items())
+    return [
+        ("topology", facts["name"]),
+        ("hosts", f"{facts['hosts']:,}"),
+        ("switches", f"{facts['switches']:,} ({layers})"),
+        ("links", f"{facts['links']:,}"),
+        ("bisection", f"{facts['bisection_links']:,} links, {facts['bisection']} each way"),
+        ("oversubscription", f"{facts['oversubscription']:.3g}"),
+        ("diameter, host to host", f"{facts['diameter']} links"),
+        ("shortest way, switch to switch", f"{facts['average_hops']:.2f} links on average"),
+        ("paths between edge switches", paths or "-"),
+        ("deadlock", facts["deadlock"]),
+    ]
 
 
 def remarks(summary: Summary) -> list[str]:

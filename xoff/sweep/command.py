@@ -39,7 +39,7 @@ def sweep(
         typer.Option(help="Run on a Dask cluster: the scheduler's address, or `local` for one of its own"),
     ] = None,
     keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="Keep every run's folder, in <out>/runs")
+        bool, typer.Option("--keep-runs", help="Keep every run's folder, in runs/ of the sweep's")
     ] = False,
 ) -> None:
     """Run an experiment over a grid of settings in virtual time; run it again to go on after an interruption.
