@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from xoff.rundata import QueueKey, RunData
@@ -139,7 +140,7 @@ def flow_throughput(data: RunData) -> str | None:
         )
     axes.set(xlabel=TIME_LABEL, ylabel="goodput (Gb/s)", ylim=(0, None))
     if len(series) <= 2 * MAX_SERIES:
-        axes.legend(loc="upper right", fontsize=6, ncols=3)
+        figure.legend(loc="outside right center", fontsize=6)
     return _svg(figure)
 
 
@@ -193,6 +194,10 @@ def link_loads(data: RunData) -> dict[tuple[str, str, int], float]:
     return loads
 
 
+LOAD = LinearSegmentedColormap.from_list("load", ["#d8dde4", "#7fb3d5", "#2166ac", "#3b0f70"])
+"""An idle link is there and pale; red is left to deadlocks."""
+
+
 def fabric_picture(data: RunData) -> str:
     """The fabric with every link coloured by its load; a cycle of paused queues is drawn over it in red."""
     places = positions(data)
@@ -209,7 +214,7 @@ def fabric_picture(data: RunData) -> str:
                         loads.get((port.peer, switch.name, port.peer_port), 0.0),
                     )
                 )
-    lines = LineCollection(segments, array=colours, cmap="viridis_r", linewidths=2.5, zorder=1)
+    lines = LineCollection(segments, array=colours, cmap=LOAD, linewidths=2.5, zorder=1)
     lines.set_clim(0, 1)
     axes.add_collection(lines)
     figure.colorbar(lines, ax=axes, label="load of the busier direction", shrink=0.7)
