@@ -148,12 +148,11 @@ class Calculations:
     def aligned_group(group: _Group) -> list[str]:
         """Whole bytes at b + n."""
         inner: list[str] = list(group.setup)
+        if group.bits % 8:  # first of all: a wide field at the end is put while the bits are packed
+            inner.append(f"b[n + {group.bits // 8}] = 0;")
         pack = Packer(inner, "(b + n)")
         for value, width in group.items:
             pack.put(value, width)
-        tail = group.bits % 8
-        if tail:
-            inner.append(f"b[n + {group.bits // 8}] = 0;")
         pack.flush()
         inner.append(f"n += {(group.bits + 7) // 8};")
         if group.varbit:

@@ -207,8 +207,12 @@ class Probe:
 
     def leaves(self, packet: tuple[int, bytes]) -> bool:
         """Whether the switch is ever done with it."""
+        engine = self._native.engine
+        before = engine.drops()["loop"]
         try:
             self._native.send(*packet)
+            if engine.drops()["loop"] != before:
+                raise Endless
         except Endless:
             self._native.close()
             self._native = self._fresh()
