@@ -11,12 +11,11 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
+from switch.native import pcap
 from switch.native.ports import kernel_drops, open_port, split_interface
 
 _PACKET_OUTGOING = 4
-_MAX_BYTES = 262144
 _BATCH = 256
 _AUXDATA = 8
 _SOL_PACKET = 263
@@ -31,8 +30,8 @@ class Capture:
         self._interface = interface
         self._log = log
         name = split_interface(interface)[1]
-        self._in = _open(folder / f"{name}_in.pcap")
-        self._out = _open(folder / f"{name}_out.pcap")
+        self._in = pcap.create(folder / f"{name}_in.pcap")
+        self._out = pcap.create(folder / f"{name}_out.pcap")
         self._socket = open_port(interface, outgoing=True)
         asyncio.get_running_loop().add_reader(self._socket.fileno(), self._readable)
 
@@ -52,27 +51,15 @@ class Capture:
         taken = 0
         while taken < _BATCH:
             try:
-                frame, ancillary, _, address = self._socket.recvmsg(_MAX_BYTES, 64)
+                frame, ancillary, _, address = self._socket.recvmsg(pcap.MAX_BYTES, 64)
             except OSError:  # none is left, or the interface went down
                 break
             taken += 1
             out = address[2] == _PACKET_OUTGOING
-            _write(self._out if out else self._in, _with_tag(frame, ancillary))
+            pcap.write(self._out if out else self._in, _with_tag(frame, ancillary), time.time_ns())
         self._in.flush()
         self._out.flush()
         return taken
-
-
-def _open(path: Path) -> BinaryIO:
-    file = path.open("wb")
-    # Magic of nanosecond captures, version 2.4, time zone, accuracy, longest frame, Ethernet.
-    file.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _MAX_BYTES, 1))
-    return file
-
-
-def _write(file: BinaryIO, frame: bytes) -> None:
-    now = time.time_ns()
-    file.write(struct.pack("=IIII", now // 10**9, now % 10**9, len(frame), len(frame)) + frame)
 
 
 def _with_tag(frame: bytes, ancillary: list[tuple[int, int, bytes]]) -> bytes:

@@ -18,10 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from switch.device import DeviceSpec
 from switch.device_file import DeviceFileError, read_devices
 from switch.native.binding import EngineError
+from switch.native.bringup import StartError
 from switch.native.build import BuildError
-from switch.native.node import StartError, SwitchHost
+from switch.native.files import FileSwitch
+from switch.native.node import SwitchHost
 from switch.native.options import Options, OptionsError, parse_options
 from switch.native.packetloop import PacketLoopError
 from switch.native.program import ProgramError
@@ -83,6 +86,8 @@ class _Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._over.set)
+        if options.use_files is not None:
+            return await self._run_files(options.devices[0], options.use_files)
         devices = options.devices or read_devices(_required(options.devices_file))
         host = SwitchHost(
             threads=options.threads,
@@ -105,6 +110,31 @@ class _Daemon:
             commands.cancel()
         finally:
             await host.close()
+            if self._log_file is not None:
+                self._log_file.close()
+        return 0
+
+    async def _run_files(self, device: DeviceSpec, wait_s: int) -> int:
+        """One switch on pcap files: process them after a while, then serve on until told to end."""
+        switch = FileSwitch(device, self._logger())
+        try:
+            address = await switch.start(self._options.tls)
+            for note in self._options.notes:
+                print(f"note: {note}", file=sys.stderr, flush=True)
+            _print_event({"event": "ready", "devices": {device.name: address}})
+            self._listen()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._over.wait(), wait_s)
+            if not self._over.is_set():
+                await switch.process()
+                _print_event(
+                    {"event": "files", "frames_in": switch.frames_in, "frames_out": switch.frames_out}
+                )
+            commands = asyncio.create_task(self._obey(None))
+            await self._over.wait()
+            commands.cancel()
+        finally:
+            await switch.close()
             if self._log_file is not None:
                 self._log_file.close()
         return 0
@@ -162,7 +192,7 @@ class _Daemon:
             if text := line.decode(errors="replace").strip():
                 self._commands.put_nowait(text)
 
-    async def _obey(self, host: SwitchHost) -> None:
+    async def _obey(self, host: SwitchHost | None) -> None:
         while True:
             command = await self._commands.get()
             answer: dict[str, object] = {"event": "command", "command": command, "ok": True}
@@ -172,7 +202,14 @@ class _Daemon:
                 answer |= {"ok": False, "message": str(error)}
             _print_event(answer)
 
-    async def _execute(self, host: SwitchHost, command: str) -> None:
+    async def _execute(self, host: SwitchHost | None, command: str) -> None:
+        if command == "stop":
+            self._over.set()
+            return
+        if host is None:
+            raise StartError(
+                f"{command!r} is not a command of a switch on files; stop is, and see xoff-switch-cli"
+            )
         match command.split():
             case ["kill", name]:
                 await host.kill(name)
@@ -188,8 +225,6 @@ class _Daemon:
                 host.set_loss(name, int(port), directions, float(share), int(every), int(seed))
             case ["sample"]:
                 host.sample()
-            case ["stop"]:
-                self._over.set()
             case _:
                 raise StartError(f"{command!r} is not a command; commands are {COMMANDS}")
 

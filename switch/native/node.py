@@ -11,31 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from finsy.proto import p4r
-from google.protobuf import text_format
-
-from switch.device import LOOP_PORT, TIMER_PORT, DeviceSpec, PortSpec
-from switch.link import wire_bytes
+from switch.device import DeviceSpec, PortSpec
 from switch.native.binding import Engine
+from switch.native.bringup import StartError, all_ports, load_program, log_messages, new_engine
 from switch.native.capture import Capture
 from switch.native.control.service import ControlService
 from switch.native.hosted import Hosted
 from switch.native.links import LinkWatch
 from switch.native.p4runtime.device import P4RuntimeDevice
-from switch.native.p4runtime.errors import P4RuntimeError
 from switch.native.p4runtime.server import AddressError, P4RuntimeServer
 from switch.native.p4runtime.tls import Tls, TlsError
 from switch.native.packetloop import PacketLoop
 from switch.native.ports import PortError, interface_index, kernel_drops, open_port, split_interface
-from switch.native.program import Program, ProgramError
 from switch.native.sampler import RecordFile, Sampler, loop_drops
-
-TIMER_FRAME_BYTES = 60
-"""Length of the packet that laps the timer port; its port's rate makes one lap last 1 / timer_hz."""
-
-
-class StartError(Exception):
-    """A switch cannot be started; the message says why."""
 
 
 @dataclass
@@ -206,7 +194,7 @@ class SwitchHost:
 
     def ports_of(self, switch: Switch) -> dict[int, str | None]:
         """The switch's ports, those that lead nowhere included, and the interface of each."""
-        ports = {port.number: port.interface for port in _all_ports(switch.spec)}
+        ports = {port.number: port.interface for port in all_ports(switch.spec)}
         return dict(sorted({**ports, switch.spec.cpu_port: None}.items()))
 
     def wake(self, switch: Switch) -> None:
@@ -255,11 +243,11 @@ class SwitchHost:
         with ExitStack() as undo:
             sockets = self._sockets(spec, undo)
             captures = self._captures(spec, undo)
-            engine = undo.enter_context(_new_engine(spec))
+            engine = undo.enter_context(new_engine(spec))
             number = packets.add_device(engine)
             undo.callback(packets.remove_device, number)
             device = P4RuntimeDevice(spec.device_id, engine, wake=partial(packets.wake, number))
-            for port in _all_ports(spec):
+            for port in all_ports(spec):
                 engine.add_port(
                     port.number,
                     switch.rates.get(port.number, port.rate_bps),
@@ -270,7 +258,7 @@ class SwitchHost:
             engine.set_buffer(switch.buffer)
             for (lossy, received), (probability, every, seed) in switch.losses.items():
                 engine.set_port_loss(lossy, probability, every, seed=seed, received=received)
-            await self._load(spec, engine, device)
+            await load_program(spec, engine, device)
             control = ControlService(Hosted(self, switch, engine, device))
             server = P4RuntimeServer(device, [control.handler()])
             try:
@@ -335,27 +323,6 @@ class SwitchHost:
                 undo.callback(captures[-1].close)
         return captures
 
-    async def _load(self, spec: DeviceSpec, engine: Engine, device: P4RuntimeDevice) -> None:
-        """Load the program that the switch starts with, if any."""
-        if str(spec.program_json) in ("", "."):
-            return
-        document = _read(spec, spec.program_json)
-        if str(spec.p4info) in ("", "."):
-            try:
-                engine.set_pipeline(Program.from_text(document))
-            except ProgramError as error:
-                raise StartError(f"switch {spec.name}: {spec.program_json}: {error}") from error
-            return
-        message = p4r.ForwardingPipelineConfig(p4_device_config=document.encode())
-        try:
-            text_format.Parse(_read(spec, spec.p4info), message.p4info)
-        except text_format.ParseError as error:
-            raise StartError(f"switch {spec.name}: {spec.p4info} is not P4Info text: {error}") from error
-        try:
-            await device.load(message)
-        except P4RuntimeError as error:
-            raise StartError(f"switch {spec.name}: {spec.program_json}: {error.message}") from error
-
     # ---- links ----
     def _watch(self, switch: Switch, port: PortSpec) -> None:
         """Follow the link state of the port's interface."""
@@ -410,9 +377,7 @@ class SwitchHost:
                 if running.sampler is not None:
                     running.sampler.pauses(events)
             if "log" in pending:
-                for message in running.engine.take_log():
-                    kind = "assert failed: " if message.failed_assert else ""
-                    self._log(f"{switch.spec.name}: {kind}{message.text}")
+                log_messages(switch.spec, running.engine, self._log)
 
     async def _sample_all(self) -> None:
         assert self._records is not None
@@ -423,38 +388,3 @@ class SwitchHost:
             self._records.flush()
             due = max(due + period, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
-
-
-def _new_engine(spec: DeviceSpec) -> Engine:
-    engine = Engine(
-        None,
-        device_id=spec.device_id,
-        cpu_port=spec.cpu_port,
-        drop_port=spec.drop_port,
-        timestamp_hz=spec.timestamp_hz,
-        priority_queues=spec.priority_queues,
-        seed=spec.seed,
-    )
-    engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=spec.queue.limit_packets)
-    return engine
-
-
-def _all_ports(spec: DeviceSpec) -> list[PortSpec]:
-    """The ports with those that lead nowhere: the loop port, and the timer port where there is to be one."""
-    ports = list(spec.ports)
-    taken = {port.number for port in ports}
-    if LOOP_PORT not in taken:
-        ports.append(PortSpec(LOOP_PORT, None, 0))
-    if spec.timer_hz > 0 and TIMER_PORT not in taken:
-        rate = max(1, round(wire_bytes(TIMER_FRAME_BYTES) * 8 * spec.timer_hz))
-        ports.append(PortSpec(TIMER_PORT, None, rate))
-    return ports
-
-
-def _read(spec: DeviceSpec, path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise StartError(f"switch {spec.name}: {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise StartError(f"switch {spec.name}: {path} is not text") from error

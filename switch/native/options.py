@@ -42,7 +42,6 @@ _IGNORED_FLAGS = {
     "--disable-swap": "a pipeline can always be replaced",
 }
 _REFUSED = (
-    "--use-files",
     "--packet-in",
     "--restore-state",
     "--dp-grpc-server-addr",
@@ -71,6 +70,8 @@ class Options:
     pcap: Path | None = None
     """Folder for captures of every interface."""
     tls: Tls | None = None
+    use_files: int | None = None
+    """Ports are pcap files; seconds to wait before they are processed."""
     text: str | None = None
     """Print this and end (--version, --help)."""
     notes: tuple[str, ...] = field(default=())
@@ -118,8 +119,16 @@ def parse_options(arguments: Sequence[str]) -> Options:
     if given.devices is not None:
         if given.program is not None or given.interface:
             raise OptionsError("--devices describes the switches; it takes no program or interface beside it")
+        if given.use_files is not None:
+            raise OptionsError("--use-files runs one switch, not those of --devices")
         return Options(**{**vars(common), "devices_file": given.devices})
-    return Options(**{**vars(common), "devices": (_device(given),)})
+    if given.use_files is not None:
+        if given.use_files < 0:
+            raise OptionsError("--use-files takes the seconds to wait before the files are processed")
+        for option in ("records", "pcap"):
+            if getattr(given, option) is not None:
+                raise OptionsError(f"--{option} is of no use with --use-files")
+    return Options(**{**vars(common), "devices": (_device(given),), "use_files": given.use_files})
 
 
 def _tls(given: argparse.Namespace) -> Tls | None:
@@ -197,6 +206,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--name", help="the switch's name in records and messages")
     one.add_argument(
         "--p4info", type=Path, metavar="FILE", help="P4Info text of PROGRAM.json: serves it at once"
+    )
+    one.add_argument(
+        "--use-files",
+        type=int,
+        metavar="SECONDS",
+        help="-i PORT@X means the files X_in.pcap and X_out.pcap, processed in simulated time SECONDS after the start",
     )
     one.add_argument("--no-p4", action="store_true", help="start without a program")
     one.add_argument(

@@ -311,7 +311,7 @@ def test_simple_switch_grpcs_own_command_line_starts_it(start):
         ("prog.json -i 511@s1-eth1", "port 511 is the drop port"),
         ("prog.json -i 1@a -i 1@b", "given to two interfaces"),
         ("prog.json --priority-queues 9", "must be 1..8"),
-        ("prog.json --use-files 0", "has no --use-files"),
+        ("prog.json --packet-in x", "has no --packet-in"),
         ("prog.json --pcap=/no/such/folder", "there is no directory /no/such/folder"),
         ("prog.json -- --grpc-server-ssl", "needs --grpc-server-cert"),
         ("prog.json --device-id one", "invalid int value"),

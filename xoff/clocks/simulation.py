@@ -19,7 +19,7 @@ from controller.app import ProgramFiles
 from switch.device import LOOP_PORT, TIMER_PORT
 from switch.link import wire_bytes
 from switch.native.binding import Engine
-from switch.native.node import TIMER_FRAME_BYTES
+from switch.native.bringup import TIMER_FRAME_BYTES
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.server import P4RuntimeServer
 from switch.native.program import Program
