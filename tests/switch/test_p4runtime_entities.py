@@ -493,6 +493,34 @@ def test_a_group_spreads_flows_by_weight_and_leaves_out_members_whose_port_is_do
     assert spread(served) == {3: 200}
 
 
+def test_flows_choose_by_the_age_of_the_members_however_a_group_lists_them(served, client):
+    """As simple_switch_grpc does: a controller that lists the same members anew moves no flow."""
+    for number, port in ((5, 2), (1, 3), (3, 4)):
+        add_member(client, number, port)
+    client.insert(action_profile_group=group(client, 9, (5,), (1,), (3,)))
+    client.insert(
+        table_entry=client.entry(
+            "routes", [lpm(1, 0x0A000000, 8)], p4r.TableAction(action_profile_group_id=9)
+        )
+    )
+
+    def ways():
+        flows = [frame(ROUTE, fields=(0x0A000001, number, 0, 0)) for number in range(60)]
+        return [ports(served.exchange(1, flow)) for flow in flows]
+
+    before = ways()
+    assert {port for (port,) in before} == {2, 3, 4}
+    client.modify(action_profile_group=group(client, 9, (1,), (3,), (5,)))
+    assert ways() == before
+    client.modify(action_profile_group=group(client, 9, (1,), (3,)))
+    client.delete(
+        action_profile_member=p4r.ActionProfileMember(action_profile_id=client.id("next_hops"), member_id=5)
+    )
+    add_member(client, 8, 2)  # takes the place of the one that went
+    client.modify(action_profile_group=group(client, 9, (3,), (8,), (1,)))
+    assert ways() == before
+
+
 def test_wrong_members_and_groups_are_refused_with_the_specifications_codes(client):
     add_member(client, 1, 2)
     client.insert(action_profile_group=group(client, 9, (1,), max_size=4))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from finsy.proto import p4i, p4r
 
@@ -34,6 +35,8 @@ Watch = bytes | int | None
 class _Member:
     action: Action
     arguments: tuple[int, ...]
+    slot: int
+    """Its place among the members: the lowest that was free, as BMv2 numbers them."""
     users: int = 0
     """Table entries and groups that refer to it."""
 
@@ -69,6 +72,8 @@ class _Profile:
     message: p4i.ActionProfile
     actions: dict[int, ActionRef]
     members: dict[int, _Member] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
+    """Slots below the number of members ever held that are free: a heap."""
     groups: dict[int, _Group] = field(default_factory=dict)
     one_shots: dict[int, list[_GroupMember]] = field(default_factory=dict)
     """Members of the groups that one-shot sets became, by the engine's group id."""
@@ -106,7 +111,8 @@ class Profiles:
             )
         action, arguments = self._call(profile, message.action)
         self._engine.member_add(profile.name, action.name, arguments, message.member_id)
-        profile.members[message.member_id] = _Member(action, arguments)
+        slot = heappop(profile.released) if profile.released else len(profile.members)
+        profile.members[message.member_id] = _Member(action, arguments, slot)
 
     def modify_member(self, message: p4r.ActionProfileMember) -> None:
         """Replace a member's action; raises P4RuntimeError."""
@@ -126,7 +132,7 @@ class Profiles:
                 f"{profile.name}: member {message.member_id} is still used by {member.users} groups or entries",
             )
         self._engine.member_delete(profile.name, message.member_id)
-        del profile.members[message.member_id]
+        heappush(profile.released, profile.members.pop(message.member_id).slot)
 
     def read_members(self, query: p4r.ActionProfileMember) -> Iterator[p4r.ActionProfileMember]:
         """The member asked for; id 0 means all, profile 0 all profiles. Raises P4RuntimeError."""
@@ -155,7 +161,7 @@ class Profiles:
                 INVALID_ARGUMENT, f"{profile.name}: max_size {message.max_size} is not in 1..{limit}"
             )
         members = self._group_members(profile, message)
-        self._engine.group_add(profile.name, self._active(members), message.group_id)
+        self._engine.group_add(profile.name, self._in_order(profile, members), message.group_id)
         profile.groups[message.group_id] = _Group(members, message.max_size)
         self._count(profile, members, 1)
 
@@ -169,7 +175,7 @@ class Profiles:
                 f"{profile.name}: max_size of group {message.group_id} is {group.max_size} and cannot change",
             )
         members = self._group_members(profile, message)
-        self._engine.group_set(profile.name, message.group_id, self._active(members))
+        self._engine.group_set(profile.name, message.group_id, self._in_order(profile, members))
         self._count(profile, group.members, -1)
         self._count(profile, members, 1)
         group.members = members
@@ -270,9 +276,10 @@ class Profiles:
     def port_changed(self, port: int) -> None:
         """A port went up or down: members that watch it join or leave their groups."""
         for profile in self._profiles.values():
-            groups = [(group_id, group.members) for group_id, group in profile.groups.items()]
-            groups += list(profile.one_shots.items())
-            for group_id, members in groups:
+            for group_id, group in profile.groups.items():
+                if any(member.port == port for member in group.members):
+                    self._engine.group_set(profile.name, group_id, self._in_order(profile, group.members))
+            for group_id, members in profile.one_shots.items():
                 if any(member.port == port for member in members):
                     self._engine.group_set(profile.name, group_id, self._active(members))
 
@@ -372,6 +379,10 @@ class Profiles:
         if kind == "watch":
             return number, self._ports.existing(number)
         return None, None
+
+    def _in_order(self, profile: _Profile, members: Sequence[_GroupMember]) -> list[tuple[int, int, bool]]:
+        """As the selector counts them: by the age of the members, however the group lists them (as BMv2 does)."""
+        return self._active(sorted(members, key=lambda member: profile.members[member.member].slot))
 
     def _active(self, members: Sequence[_GroupMember]) -> list[tuple[int, int, bool]]:
         return [
