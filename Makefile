@@ -38,7 +38,7 @@ lint: setup ## ruff and mypy
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 
-conformance: p4c-testdata setup ## p4c's own suite against compiler and switch: P4C_TESTDATA=<p4c>/testdata
+conformance: p4c-testdata setup ## p4c's own suite (STF, P4Info, must fail): P4C_TESTDATA=<p4c>/testdata
 	@$(PYTHON) -m tests.conformance "$(P4C_TESTDATA)"
 
 p4c-testdata:

@@ -48,8 +48,20 @@ def compile_source(source: Source, dump: Dump | None = None) -> Compiled:
     sys.setrecursionlimit(max(before, RECURSION_LIMIT))
     try:
         program = check_source(source)
-        document, warnings = back_end(program, dump)
-        text, entries = _p4info(program)
+        if dump is not None:
+            dump("check", program)
+        problems: list[Diagnostic] = []
+        try:
+            text, entries = _p4info(program)
+        except CompileError as found:
+            problems += found.diagnostics
+        try:
+            document, warnings = back_end(program, dump)
+        except CompileError as found:
+            places = {(d.file, d.line) for d in problems}
+            problems += [d for d in found.diagnostics if (d.file, d.line) not in places]
+        if problems:
+            raise CompileError(sorted(problems, key=lambda d: (d.file, d.line, d.column)))
     finally:
         sys.setrecursionlimit(before)
     return Compiled(document, text, entries, [*program.warnings, *warnings])

@@ -116,6 +116,9 @@ class EntriesWriter:
                 expr.pos,
                 "a member of an enum without a type has no value that P4Runtime could carry",
             )
+        if isinstance(expr.type, types.ErrorType):
+            message = "an error has no value that P4Runtime could carry, so no entry can match one; compare it in an if"
+            raise CompileError.at(self.source, expr.pos, message)
         if not isinstance(value, int):
             raise CompileError.at(
                 self.source, expr.pos, "the key of an entry must be a number known at compile time"

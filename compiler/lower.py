@@ -8,8 +8,9 @@ from typing import Any
 from compiler import ir, tree, types
 from compiler.errors import CompileError, Diagnostic
 from compiler.lower_blocks import declare_locals, instantiate, make
-from compiler.lower_checks import checksums, deparser
-from compiler.lower_context import Lowering, NeedsOwnStorage, Scope, annotation_text
+from compiler.lower_checks import checksums
+from compiler.lower_context import Lowering, NeedsOwnStorage, Scope, TooManyProblems, annotation_text
+from compiler.lower_deparser import lower_deparser
 from compiler.lower_parser import parser_states
 from compiler.lower_stmt import statements
 from compiler.parser_states import StateFlattener
@@ -23,16 +24,25 @@ def lower_program(program: tree.TypedProgram) -> tuple[ir.Unit, Storage, list[Di
     """The low-level program, its storage (new cells can still be made), and warnings. Raises CompileError."""
     own: frozenset[str] = frozenset()
     while True:
+        lowering = _Program(program, own)
+        problems = lowering.low.problems
         try:
-            return _Program(program, own).lower()
-        except NeedsOwnStorage as found:
-            if found.name in own:
-                raise AssertionError(f"{found.name} has storage of its own already") from None
-            own |= {found.name}
+            found = lowering.lower()
+            if problems:
+                raise CompileError(problems)
+            return found
+        except TooManyProblems:
+            raise CompileError(problems) from None
+        except CompileError as last:
+            problems += [d for d in last.diagnostics if d not in problems]
+            raise CompileError(problems) from None
+        except NeedsOwnStorage as clash:
+            if clash.name in own:
+                raise AssertionError(f"{clash.name} has storage of its own already") from None
+            own |= {clash.name}
         except NoStorage as problem:
-            raise CompileError.at(
-                program.source, program.main.pos, f"{problem}, which is not supported"
-            ) from None
+            pos = problem.pos if problem.pos >= 0 else program.main.pos
+            raise CompileError.at(program.source, pos, str(problem)) from None
 
 
 class _Program:
@@ -125,6 +135,7 @@ class _Program:
                     aliases.append((text, field.name))
         standard = self.storage.standard_metadata(standard_type, aliases)
         headers = self.storage.headers_struct(headers_type)
+        self.low.packet_headers = {instance.name for instance in self.unit.instances if not instance.metadata}
         metadata = self.storage.new("userMetadata", metadata_type)
         if isinstance(metadata, Record) and isinstance(metadata_type, types.StructType):
             self._field_lists(metadata_type, metadata)
@@ -216,13 +227,13 @@ class _Program:
             self.unit.pipelines.append(ir.Pipeline(name, scope.out, decl.pos))
             return
         declare_locals(scope, block)
-        if scope.out:
-            raise self.low.error(decl.pos, f"variables in the {name} control are not supported")
         if name == "deparser":
-            deparser(scope, decl.body)
-            self.unit.deparser_body = scope.out
-        else:
-            checksums(scope, decl.body)
+            lower_deparser(scope, decl.body)
+            return
+        if scope.out:
+            message = f"variables in the {name} checksum control are not supported"
+            raise self.low.error(decl.pos, f"{message}: the target runs checksums there, and nothing else")
+        checksums(scope, decl.body)
 
 
 def _block_name(block: BlockObject) -> str:

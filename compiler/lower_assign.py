@@ -13,6 +13,7 @@ from compiler.values import (
     Header,
     HeaderLiteral,
     LastHeader,
+    NextHeader,
     Record,
     Sliced,
     Stack,
@@ -100,7 +101,9 @@ def assign(scope: Scope, target: Value, value: Value, node: tree.Node) -> None:
     elif isinstance(target, Element):
         _assign_element(scope, target, value, node)
     else:
-        scope.fail(node, "assignment to this expression is not supported")
+        if isinstance(target, NextHeader):
+            scope.fail(node, ".next is a place to extract into; to write to an element, name it, as in [0]")
+        scope.fail(node, "this cannot be assigned on the switch")
 
 
 def _assign_scalar(

@@ -1,4 +1,4 @@
-"""The controls that are no pipelines: checksum verification, checksum computation and the deparser."""
+"""Checksum verification and computation: controls that BMv2 runs as lists of checksums, each with a condition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from compiler.lower_call import bind, block_object
 from compiler.lower_context import Scope
 from compiler.lower_expr import lower, read, rvalue
 from compiler.lower_extern import HASHES, calculation_name, flat_fields
-from compiler.values import Header, HeaderLiteral, LastHeader, Nothing, Record, Stack, Union, Value
+from compiler.values import Value
 
 CHECKSUM_CALLS = {
     "verify_checksum": (True, False),
@@ -44,7 +44,7 @@ def _pure(scope: Scope, node: tree.Expr) -> ir.Expr:
 def _checksum_call(scope: Scope, node: tree.Call, condition: ir.Expr) -> None:
     if node.kind == "control_apply":
         block = block_object(scope, node)
-        inner = _enter(scope, node)
+        inner = enter(scope, node)
         assert isinstance(block.decl, tree.ControlDecl)
         checksums(inner, block.decl.body, condition)
         return
@@ -81,7 +81,7 @@ def _checksum_call(scope: Scope, node: tree.Call, condition: ir.Expr) -> None:
     unit.checksums.append(ir.Checksum(cksum, target, calculation, verify, condition, node.pos))
 
 
-def _enter(scope: Scope, node: tree.Call) -> Scope:
+def enter(scope: Scope, node: tree.Call) -> Scope:
     """The scope of a control that is applied in a checksum control or deparser: its parameters are the arguments."""
     from compiler.lower_blocks import declare_locals
 
@@ -99,66 +99,3 @@ def _enter(scope: Scope, node: tree.Call) -> Scope:
     if len(scope.out) != before:
         scope.fail(node, "variables in this control are not supported")
     return inner
-
-
-# --------------------------------------------------------------------------- deparser
-
-
-def deparser(scope: Scope, node: tree.Statement | tree.Decl) -> bool:
-    """Statements of the deparser. False: it has returned."""
-    if isinstance(node, tree.Block):
-        return all(deparser(scope, item) for item in node.statements)
-    if isinstance(node, tree.Return):
-        return False
-    if isinstance(node, tree.CallStatement):
-        call = node.call
-        if call.kind == "control_apply":
-            block = block_object(scope, call)
-            inner = _enter(scope, call)
-            assert isinstance(block.decl, tree.ControlDecl)
-            deparser(inner, block.decl.body)
-            return True
-        if call.kind in ("extern_method", "extern_function"):
-            lower(scope, call)
-            return True
-    elif isinstance(node, tree.Empty | tree.ConstDecl):
-        return True
-    elif isinstance(node, tree.If):
-        test = _pure(scope, node.condition)
-        if isinstance(test, ir.Const):
-            chosen = node.then if test.value else node.otherwise
-            return deparser(scope, chosen) if chosen is not None else True
-    scope.fail(
-        node, f"{type(node).__name__} is not supported in the deparser: the target only emits headers there"
-    )
-
-
-def emit(scope: Scope, node: tree.Call) -> Value:
-    """`packet.emit(x);`"""
-    if scope.block != "deparser":
-        scope.fail(node, "emit() can only be called in the deparser")
-    argument = node.bound[0].expr
-    assert argument is not None
-    _emit(scope, rvalue(scope, lower(scope, argument), argument), argument)
-    return Nothing()
-
-
-def _emit(scope: Scope, value: Value, node: tree.Node) -> None:
-    order = scope.low.unit.deparser
-    if isinstance(value, Header) and value.ref.index is None:
-        order.append(value.ref.name)
-    elif isinstance(value, Record):
-        for part in value.fields.values():
-            _emit(scope, part, node)
-    elif isinstance(value, Stack):
-        for element in value.elements:
-            _emit(scope, element, node)
-    elif isinstance(value, Union):
-        for header in value.members.values():
-            order.append(header.ref.name)
-    elif isinstance(value, HeaderLiteral) and value.valid == ir.FALSE:
-        return
-    elif isinstance(value, LastHeader | HeaderLiteral | Header):
-        scope.fail(node, "emit of this header is not supported")
-    else:
-        scope.fail(node, "emit takes headers, header stacks, unions and structs of them")

@@ -13,6 +13,14 @@ from compiler.values import Value
 HIDDEN_EXIT = "$exit"
 
 
+MAX_ERRORS = 20
+"""After so many the rest is not looked at."""
+
+
+class TooManyProblems(Exception):
+    """There are MAX_ERRORS errors."""
+
+
 class NeedsOwnStorage(Exception):
     """An instance with tables is applied with different arguments; lowering starts again knowing so."""
 
@@ -43,6 +51,12 @@ class Lowering:
     """Instances (by name) that are applied with different arguments: their parameters get storage of their own."""
     labels: int = 0
     names: dict[str, int] = field(default_factory=dict)
+    packet_headers: set[str] = field(default_factory=set)
+    """Instances of the `headers` parameter."""
+    emitted_copies: list[ir.HeaderRef] = field(default_factory=list)
+    """Instances that hold what the deparser emits under a condition or makes itself."""
+    problems: list[Diagnostic] = field(default_factory=list)
+    """Errors of statements that were skipped."""
     shown: set[tuple[str, str]] = field(default_factory=set)
     """(kind, control-plane name) of what exists so far."""
 
@@ -54,6 +68,12 @@ class Lowering:
     def error(self, pos: int, message: str) -> CompileError:
         """An error at a place in the source."""
         return CompileError.at(self.program.source, pos, message)
+
+    def complain(self, problem: CompileError) -> None:
+        """Keep an error for the end. Raises it when there are many."""
+        self.problems += [d for d in problem.diagnostics if d not in self.problems]
+        if len(self.problems) >= MAX_ERRORS:
+            raise TooManyProblems
 
     def warn(self, pos: int, message: str) -> None:
         """A warning at a place in the source."""
@@ -101,6 +121,10 @@ class Scope:
     """In a table's action: the cell that tells the caller about `exit` (None: BMv2's own exit will do)."""
     break_label: int | None = None
     continue_label: int | None = None
+    in_loop: bool = False
+    """In the body of a loop that stays a loop."""
+    always: bool = False
+    """In the deparser: every packet gets here."""
     depth: int = 0
     """How many inlined controls, actions and functions are around."""
 
@@ -126,7 +150,8 @@ class Scope:
         try:
             return self.low.storage.new(name, type_)
         except NoStorage as problem:
-            raise self.low.error(node.pos, f"{problem}, which is not supported") from None
+            pos = problem.pos if problem.pos >= 0 else node.pos
+            raise self.low.error(pos, str(problem)) from None
 
     def temporary(self, scalar: ir.Scalar, hint: str = "tmp") -> ir.Field:
         """A new scalar cell."""

@@ -105,7 +105,7 @@ def member(scope: Scope, base: Value, name: str, node: tree.Node) -> Value:
         try:
             return header_field(base, name, field.type)
         except NoStorage as problem:
-            scope.fail(node, f"{problem}, which is not supported")
+            scope.fail(node, str(problem))
     if isinstance(base, HeaderLiteral):
         if name in base.fields:
             return base.fields[name]
@@ -123,7 +123,11 @@ def member(scope: Scope, base: Value, name: str, node: tree.Node) -> Value:
     if isinstance(base, Element):
         parts = [member(scope, element, name, node) for element in base.elements]
         return element_of(scope, parts, base.index, node)
-    scope.fail(node, f"member {name} is not supported here")
+    if isinstance(base, NextHeader):
+        scope.fail(
+            node, f".next is a place to extract into; what was extracted last is .last, as in .last.{name}"
+        )
+    scope.fail(node, f"a value of this kind has no {name} on the switch")
 
 
 def _last_field(scope: Scope, base: LastHeader, name: str, node: tree.Node) -> Value:

@@ -38,7 +38,8 @@ def extern_call(scope: Scope, node: tree.Call) -> Value:
     if node.kind == "extern_function":
         handler = _FUNCTIONS.get(node.method or node.target.name)
         if handler is None:
-            scope.fail(node, f"extern function {node.target.name} is not supported")
+            known = ", ".join(sorted(name for name in _FUNCTIONS if name != "static_assert"))
+            scope.fail(node, f"the switch has no extern function {node.target.name}; v1model's are {known}")
         return handler(scope, node)
     receiver = _object(scope, node)
     if isinstance(receiver, Packet):
@@ -49,7 +50,10 @@ def extern_call(scope: Scope, node: tree.Call) -> Value:
         scope.fail(node, f"a call of {node.method} is not supported here")
     method = _METHODS.get((receiver.type.name, node.method))
     if method is None:
-        scope.fail(node, f"{receiver.type.name}.{node.method}() is not supported")
+        if any(kind == receiver.type.name for kind, _ in _METHODS):
+            scope.fail(node, f"the switch's {receiver.type.name} has no method {node.method}()")
+        known = ", ".join(sorted({kind for kind, _ in _METHODS}))
+        scope.fail(node, f"the switch has no extern {receiver.type.name}; v1model's are {known}")
     if scope.block not in ("ingress", "egress"):
         scope.fail(node, f"{receiver.type.name}.{node.method}() in the {scope.block} is not supported")
     return method(scope, node, receiver)
@@ -102,6 +106,10 @@ def _into_field(scope: Scope, node: tree.Call, target: tree.Expr, emit: Callable
     assign(scope, wanted, cell, node)
 
 
+def _first_member(type_: types.Type) -> str:
+    return next(iter(type_.members), "…") if isinstance(type_, types.EnumType) else "…"
+
+
 def _enum_name(scope: Scope, node: tree.Expr) -> str:
     value = node.value
     if isinstance(value, types.EnumValue):
@@ -110,7 +118,7 @@ def _enum_name(scope: Scope, node: tree.Expr) -> str:
         bound = scope.env.get(node.decl)
         if isinstance(bound, types.EnumValue):
             return bound.name
-    scope.fail(node, "a constant is needed here")
+    scope.fail(node, f"the value must be known at compile time, as {node.type}.{_first_member(node.type)}")
 
 
 # --------------------------------------------------------------------------- counters, meters, registers
@@ -205,28 +213,42 @@ def _list_number(scope: Scope, node: tree.Call, number: int) -> ir.Const:
     return field_list(scope, node, value.value)
 
 
+def _list_of(scope: Scope, node: tree.Call, number: int) -> ir.Const:
+    """The list that a call asks for: by number, as data (the older calls), or, without that argument, the empty one."""
+    if node.target.name.endswith("_preserving_field_list"):
+        return _list_number(scope, node, number)
+    kept: list[ir.Field] = []
+    if len(node.bound) > number:
+        expr = _argument(scope, node, number)
+        for value in flat_fields(scope, rvalue(scope, lower(scope, expr), expr), expr):
+            if isinstance(value, ir.Const):
+                continue  # nothing to keep
+            if not (isinstance(value, ir.Field) and scope.low.storage.is_metadata(value.header)):
+                scope.fail(expr, f"{node.target.name} keeps fields of the metadata, and nothing else")
+            kept.append(value)
+    low = scope.low
+    identity = ir.Const(len(low.unit.field_lists) + 1, bits(32))
+    low.unit.field_lists.append((identity.value, f"fl_{low.number('fl')}", kept))
+    return identity
+
+
 def _clone(scope: Scope, node: tree.Call) -> Value:
     kind = _enum_name(scope, _argument(scope, node, 0))
     _require(scope, node, "ingress" if kind == "I2E" else "egress")
     session = read(scope, _argument(scope, node, 1))
-    if len(node.bound) > 2:
-        fields = _list_number(scope, node, 2)
-    else:
-        low = scope.low
-        fields = ir.Const(len(low.unit.field_lists) + 1, bits(32))
-        low.unit.field_lists.append((fields.value, f"fl_{low.number('fl')}", []))
+    fields = _list_of(scope, node, 2)
     op = "clone_ingress_pkt_to_egress" if kind == "I2E" else "clone_egress_pkt_to_egress"
     return _emit(scope, node, op, session, fields)
 
 
 def _resubmit(scope: Scope, node: tree.Call) -> Value:
     _require(scope, node, "ingress")
-    return _emit(scope, node, "resubmit", _list_number(scope, node, 0))
+    return _emit(scope, node, "resubmit", _list_of(scope, node, 0))
 
 
 def _recirculate(scope: Scope, node: tree.Call) -> Value:
     _require(scope, node, "egress")
-    return _emit(scope, node, "recirculate", _list_number(scope, node, 0))
+    return _emit(scope, node, "recirculate", _list_of(scope, node, 0))
 
 
 # --------------------------------------------------------------------------- hash, random, digest
@@ -393,7 +415,10 @@ _FUNCTIONS: dict[str, Handler] = {
     "mark_to_drop": _mark_to_drop,
     "truncate": _truncate,
     "clone": _clone,
+    "clone3": _clone,
     "clone_preserving_field_list": _clone,
+    "resubmit": _resubmit,
+    "recirculate": _recirculate,
     "resubmit_preserving_field_list": _resubmit,
     "recirculate_preserving_field_list": _recirculate,
     "hash": _hash,

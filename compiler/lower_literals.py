@@ -83,7 +83,9 @@ def retype(scope: Scope, value: Value, type_: types.Type, node: tree.Node) -> Va
             return value
         if isinstance(value, HeaderLiteral) and isinstance(type_, types.HeaderType):
             return HeaderLiteral(type_, value.valid, value.fields)
-    scope.fail(node, f"a cast to {type_} is not supported here")
+    scope.fail(
+        node, f"a value that only the packet decides cannot become {type_}; cast it to bit<W> or int<W>"
+    )
 
 
 def aggregate(scope: Scope, parts: list[Value], type_: types.Type, node: tree.Node) -> Value:

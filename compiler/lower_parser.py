@@ -250,7 +250,7 @@ def packet_call(scope: Scope, node: tree.Call, packet: Packet) -> Value:
     """A method of the packet."""
     if packet.output:
         if node.method == "emit":
-            from compiler.lower_checks import emit
+            from compiler.lower_deparser import emit
 
             return emit(scope, node)
         scope.fail(node, f"packet_out.{node.method}() is not supported")
@@ -260,6 +260,8 @@ def packet_call(scope: Scope, node: tree.Call, packet: Packet) -> Value:
         return _extract(scope, node)
     if node.method == "lookahead":
         return _lookahead(scope, node)
+    if node.method == "length":
+        return ir.Field("standard_metadata", "packet_length", bits(32))
     if node.method == "advance":
         amount = node.bound[0].expr
         assert amount is not None

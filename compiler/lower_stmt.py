@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler import arith, ir, tree
+from compiler.errors import CompileError
 from compiler.lower_assign import assign, current, freeze_indexes, invalidate, place
 from compiler.lower_context import Scope
 from compiler.lower_effects import freeze, has_effects
@@ -16,9 +17,14 @@ Statements = Sequence["tree.Statement | tree.Decl"]
 
 
 def statements(scope: Scope, body: Statements) -> None:
-    """Lower statements in order."""
+    """Lower statements in order. One that cannot be lowered is reported, and what follows it is looked at, too."""
     for item in body:
-        statement(scope, item)
+        try:
+            statement(scope, item)
+        except CompileError as problem:
+            if isinstance(item, tree.Decl):
+                raise  # what uses it would only complain about its absence
+            scope.low.complain(problem)
 
 
 def statement(scope: Scope, node: tree.Statement | tree.Decl) -> None:
@@ -164,10 +170,10 @@ def _for(scope: Scope, node: tree.For) -> None:
     statements(scope, node.init)
     low = scope.low
     end, again = low.label(), low.label()
-    loop = scope.derive(out=[])
+    loop = scope.derive(out=[], in_loop=True)
     condition = read(loop, node.condition)
     loop.emit(ir.If(arith.not_(condition), [ir.Leave(end)], [], pos=node.pos))
-    body = scope.derive(out=[], break_label=end, continue_label=again)
+    body = loop.derive(out=[], break_label=end, continue_label=again)
     statement(body, node.body)
     ir.trim_tail(body.out, again)
     loop.emit(ir.Block(again, body.out, pos=node.pos))
@@ -183,6 +189,7 @@ def _for_in(scope: Scope, node: tree.ForIn) -> None:
     body = scope.derive(out=[], break_label=end, continue_label=again)
     collection = node.collection
     if isinstance(collection, tree.RangeExpr):
+        body.in_loop = True
         counter = as_scalar(scope, variable, node)
         first = freeze(scope, cast(scope, read(scope, collection.low), scope.type(node.var), node), node)
         last = freeze(scope, cast(scope, read(scope, collection.high), scope.type(node.var), node), node)
@@ -231,7 +238,7 @@ def _return(scope: Scope, node: tree.Return) -> None:
 
 
 def _exit(scope: Scope, node: tree.Exit) -> None:
-    if scope.block not in ("ingress", "egress"):
+    if scope.block not in ("ingress", "egress", "deparser"):
         scope.fail(node, f"exit in the {scope.block} is not supported")
     scope.exit_used[0] = True
     if scope.in_table_action and scope.exit_label == 0:

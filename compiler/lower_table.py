@@ -154,7 +154,6 @@ def switch_on_action(scope: Scope, node: tree.Switch) -> None:
 
 def _build(scope: Scope, decl: tree.TableDecl) -> BuiltTable:
     name = control_plane_name(decl, scope.path)
-    scope.low.claim("table", name, decl.pos)
     cells: list[ir.Field | None] = []
     keys: list[ir.Key] = []
     for element in decl.keys:
@@ -182,6 +181,7 @@ def _build(scope: Scope, decl: tree.TableDecl) -> BuiltTable:
         table.size = len(table.entries)
     if not table.size:
         table.size = DEFAULT_SIZE
+    scope.low.claim("table", name, decl.pos)
     unit = scope.low.unit
     for array in [*unit.counters, *unit.meters]:
         if array.get("binding") == table.name:

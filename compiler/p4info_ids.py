@@ -4,7 +4,7 @@ specification, "ID allocation"; the hash and the probing are those of the refere
 from __future__ import annotations
 
 from compiler import tree
-from compiler.errors import CompileError
+from compiler.errors import CompileError, Diagnostic
 from compiler.source import Source
 
 PREFIXES = {
@@ -69,6 +69,7 @@ class SymbolTable:
         self.names: set[str] = set()
         self.suffixes: dict[tuple[str, ...], int] = {}
         """How many names end in these components."""
+        self.problems: list[Diagnostic] = []
 
     def add(self, kind: str, name: str, decl: tree.Decl | None = None) -> None:
         """Adds a name; its `@id`, if any, is respected. Adding it again for the same declaration changes nothing; for
@@ -78,12 +79,10 @@ class SymbolTable:
             first = self.decls.get((kind, name))
             if decl is not None and first is not None and first is not decl:
                 place = self.source.locate(first.pos)
-                raise CompileError.at(
-                    self.source,
-                    decl.pos,
+                message = (
                     f"two {kind.replace('_', ' ')}s have the control-plane name '{name}'; the other is at "
-                    f"{place.file}:{place.line}",
                 )
+                self.complain(decl.pos, f"{message}{place.file}:{place.line}; give one of them another @name")
             return
         if decl is not None:
             self.decls[(kind, name)] = decl
@@ -102,16 +101,26 @@ class SymbolTable:
         prefix = PREFIXES[kind] << 24
         if wanted >> 32 or (wanted & 0xFF000000 and wanted & 0xFF000000 != prefix):
             what = kind.replace("_", " ")
-            message = f"@id({wanted:#x}) does not fit: ids of a {what} begin with {PREFIXES[kind]:#04x}"
-            raise CompileError.at(self.source, decl.pos, message)
+            self.complain(
+                decl.pos, f"@id({wanted:#x}) does not fit: ids of a {what} begin with {PREFIXES[kind]:#04x}"
+            )
+            return 0
         number = wanted | prefix
         if number in self.used:
-            raise CompileError.at(self.source, decl.pos, f"@id({wanted:#x}) is used twice")
+            self.complain(decl.pos, f"@id({wanted:#x}) is used twice")
         self.used.add(number)
         return number
 
+    def complain(self, pos: int, message: str) -> None:
+        """Keeps an error for the end of the collection."""
+        problem = self.source.diagnostic(pos, message)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
     def assign(self) -> None:
-        """Gives an id to every name without one."""
+        """Gives an id to every name without one. Raises CompileError when the names collected do not fit together."""
+        if self.problems:
+            raise CompileError(self.problems)
         for kind in sorted(self.ids, key=lambda k: PREFIXES[k]):
             known = self.ids[kind]
             for name in sorted((n for n, i in known.items() if i == 0), key=str.encode):

@@ -11,7 +11,11 @@ ENUM_WIDTH = 32
 
 
 class NoStorage(Exception):
-    """A type that BMv2 cannot hold; the text says why."""
+    """A type that BMv2 cannot hold; the text says why. `pos`: where the type or field is declared, -1 unknown."""
+
+    def __init__(self, text: str, pos: int = -1) -> None:
+        super().__init__(text)
+        self.pos = pos
 
 
 def scalar_of(type_: types.Type) -> Scalar | None:
@@ -83,9 +87,16 @@ class Storage:
             fields: list[tuple[str, Scalar]] = []
             self._flatten(type_, "", fields)
             if sum(1 for _, scalar in fields if scalar.kind == "varbit") > 1:
-                raise NoStorage(f"header {type_} has more than one varbit field")
-            if sum(scalar.width for _, scalar in fields) % 8:
-                raise NoStorage(f"the fields of header {type_} do not add up to whole bytes")
+                raise NoStorage(
+                    f"header {type_} has more than one varbit field; the target takes one", type_.decl.pos
+                )
+            size = sum(scalar.width for _, scalar in fields)
+            if size % 8:
+                raise NoStorage(
+                    f"the fields of header {type_} add up to {size} bits; the target takes whole bytes: "
+                    f"add a field of {-size % 8} bits",
+                    type_.decl.pos,
+                )
             name = self._unique(type_.name, self._layout_names)
             found = self._layouts[type_] = ir.HeaderLayout(name, fields)
             self.unit.layouts.append(found)
@@ -100,7 +111,11 @@ class Storage:
             elif isinstance(inner, types.StructType):
                 self._flatten(inner, f"{prefix}{field.name}.", out)
             else:
-                raise NoStorage(f"field {field.name} of a header has type {field.type}")
+                raise NoStorage(
+                    f"field {field.name} of header {type_} has type {field.type}; the target takes bit<W>, int<W>, "
+                    "varbit<W>, bool, enums with a width, and structs of these",
+                    field.node.pos,
+                )
 
     def header(self, name: str, type_: types.HeaderType) -> Header:
         """A new header instance."""
@@ -151,6 +166,10 @@ class Storage:
             parts = {str(i): self.new(f"{name}[{i}]", type_.element) for i in range(type_.size)}
             return Record(type_, parts)
         raise NoStorage(f"a value of type {type_} cannot be stored on the switch")
+
+    def is_metadata(self, instance: str) -> bool:
+        """Whether an instance holds metadata, not a header."""
+        return any(i.name == instance and i.metadata for i in self.unit.instances)
 
     # ------------------------------------------------------------------ the pipeline's own parameters
 

@@ -414,8 +414,8 @@ class Decl(Node):
     `FunctionType` of a function or method, the type of the instance that an `InstanceDecl` makes."""
 
     def annotation(self, name: str) -> Annotation | None:
-        """The last annotation called `name`, or None."""
-        for found in reversed(self.annotations):
+        """The first annotation called `name`, or None."""
+        for found in self.annotations:
             if found.name == name:
                 return found
         return None

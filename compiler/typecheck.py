@@ -125,14 +125,12 @@ class Checker(DeclarationChecker):
         if isinstance(decl.type, types.ExternType | types.ApplicableType | types.VoidType):
             self.error(decl.pos, f"a constant cannot have the type {decl.type}")
             decl.type = types.UNKNOWN
-        decl.init = self.convert(self.expr(decl.init), decl.type, f"the value of '{decl.name}'")
+        written = self.expr(decl.init)
+        decl.init = self.convert(written, decl.type, f"the value of '{decl.name}'")
         decl.value = decl.init.value
-        if decl.name == "__v1model_version" and not (
-            isinstance(decl.value, int) and decl.value >= FIRST_V1MODEL
-        ):
-            message = (
-                f"V1MODEL_VERSION is {decl.init.value}; it must be {FIRST_V1MODEL} or later, as 20200408"
-            )
+        version = written.value if decl.name == "__v1model_version" else FIRST_V1MODEL
+        if not (isinstance(version, int) and version >= FIRST_V1MODEL):
+            message = f"V1MODEL_VERSION is {version}; it must be {FIRST_V1MODEL} or later, as 20200408"
             self.error(decl.pos, message)
         if not isinstance(decl.init.type, UnknownType) and not self.is_constant(decl.init):
             self.error(decl.init.pos, f"the value of the constant '{decl.name}' is not known at compile time")
@@ -273,7 +271,9 @@ class Checker(DeclarationChecker):
             return
         transition.exprs = [self.expr(e) for e in transition.exprs]
         for expr in transition.exprs:
-            if isinstance(expr.type, types.InfIntType):
+            if isinstance(expr, tree.Dots):
+                self.error(expr.pos, "select takes values; ... is not one")
+            elif isinstance(expr.type, types.InfIntType):
                 self.error(expr.pos, "select needs a value with a width: cast the number, as in (bit<8>) 5")
             elif isinstance(expr.type, types.RecordType | types.VoidType | types.VarbitType):
                 self.error(expr.pos, f"select cannot choose by a value of type {expr.type}")
@@ -292,6 +292,9 @@ class Checker(DeclarationChecker):
         if isinstance(decl, tree.ConstDecl):
             self.constant(decl)
         elif isinstance(decl, tree.VarDecl):
+            hidden = self.scope.lookup(decl.name)
+            if hidden and isinstance(hidden[0], tree.Param):
+                self.warn(decl.pos, f"'{decl.name}' hides the parameter of the same name")
             self.variable(decl)
         elif isinstance(decl, tree.InstanceDecl):
             self.instance(decl)

@@ -261,6 +261,10 @@ class CallChecker(ExpressionChecker):
         before = len(self.diagnostics)
         for param, arg in pairs:
             bound = self.bind_argument(types.substitute_param(param, binding), arg, what)
+            if isinstance(bound.param.type, types.StringType) and param.direction and bound.expr is not None:
+                self.error(
+                    bound.expr.pos, f"{what}: '{param.name}' cannot be a string: strings have no direction"
+                )
             call.bound.append(bound)
         return len(self.diagnostics) == before
 

@@ -126,6 +126,8 @@ class ConstructorChecker(CallChecker):
             call.constructor = chosen
             if decl.annotation("deprecated") is not None:
                 self.warn(call.pos, deprecation(element.name, decl))
-            outer = {p.type: a for p, a in zip(decl.type_params, element.args, strict=False)}
-            return tuple(types.substitute_param(p, outer) for p in chosen.type.params)
-        return tuple(param_type(p) for p in decl.constructor_params)
+            params = chosen.type.params
+        else:
+            params = tuple(map(param_type, decl.constructor_params))
+        outer = {p.type: a for p, a in zip(decl.type_params, element.args, strict=False)}
+        return tuple(types.substitute_param(p, outer) for p in params)

@@ -114,10 +114,17 @@ def literal_without_width(expr: tree.Expr) -> tree.Expr:
 def parameter(param: tree.Param, owner: str) -> Iterator[Complaint]:
     """What is wrong with a parameter; `owner` is `function`, `action`, `method`, `constructor`, `package`, `parser`…"""
     type_ = param.type
-    if owner in ("function", "action") and _is_optional(param):
+    if owner in ("function", "action", "constructor") and _is_optional(param):
         yield (
             param.pos,
-            f"'{param.name}' of a {owner} cannot be @optional; only externs and packages can",
+            f"'{param.name}' of a {owner} cannot be @optional; only those of externs and packages can",
+        )
+    if owner == "constructor" and isinstance(
+        getattr(type_, "decl", None), tree.ControlDecl | tree.ParserDecl
+    ):
+        yield (
+            param.pos,
+            f"the parameter '{param.name}' needs a control or parser type; {type_} is one control or parser",
         )
     if isinstance(type_, types.ApplicableType) and owner not in (
         "constructor",

@@ -47,6 +47,11 @@ class StatementChecker(ConstructorChecker):
         elif isinstance(s, tree.Block):
             self.block(s)
         elif isinstance(s, tree.VarDecl):
+            hidden = self.scope.lookup(s.name)
+            if hidden and isinstance(hidden[0], tree.Param):
+                self.error(
+                    s.pos, f"'{s.name}' is the name of a parameter here; call the variable something else"
+                )
             self.variable(s)
         elif isinstance(s, tree.ConstDecl):
             self.constant(s)
@@ -72,9 +77,6 @@ class StatementChecker(ConstructorChecker):
     def variable(self, decl: tree.VarDecl) -> None:
         """`T name [= value];`"""
         decl.type = self.resolve(decl.ref)
-        hidden = self.scope.lookup(decl.name)
-        if hidden and isinstance(hidden[0], tree.Param):
-            self.warn(decl.pos, f"'{decl.name}' hides the parameter of the same name")
         if isinstance(
             decl.type,
             types.VoidType | types.InfIntType | types.StringType | types.ExternType | types.ApplicableType,

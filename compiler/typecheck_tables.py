@@ -126,6 +126,10 @@ class TableChecker(StatementChecker):
             self.annotations(prop.annotations)
         self._actions(decl)
         for prop in decl.properties:
+            if prop.name == "default_action" and decl.actions and prop.pos < decl.actions[0].pos:
+                self.error(
+                    prop.pos, f"the default action of the table {decl.name} comes after its list of actions"
+                )
             if prop.name == "default_action" and decl.has_actions:
                 self._default_action(decl, prop)
             else:

@@ -146,7 +146,14 @@ class TypeResolver(CheckerBase):
             return types.UNKNOWN
         if any(isinstance(a, types.UnknownType) for a in args):
             return types.UNKNOWN
-        return types.substitute(declared, dict(zip(params, args, strict=True)))
+        made = types.substitute(declared, dict(zip(params, args, strict=True)))
+        if isinstance(made, types.HeaderType):
+            for field in made.fields:
+                if isinstance(
+                    field.type, types.InfIntType | types.StringType | types.TupleType | types.ListType
+                ):
+                    self.error(ref.pos, f"the field '{field.name}' of {made} cannot be of type {field.type}")
+        return made
 
     def type_params_of(self, decl: tree.Decl) -> list[TypeVar]:
         """The type variables of a generic declaration, in order."""

@@ -1,7 +1,8 @@
 """A small interpreter of BMv2 JSON, written from behavioral-model's docs/JSON_format.md.
 
-One packet, one pass: parser, pipelines, deparser. It knows constant entries and default actions, and no externs but
-registers. It is the yardstick for what the compiler's output means when no switch is at hand.
+One packet, one pass: parser, pipelines, deparser (its primitives, then its list of headers). It knows constant entries
+and default actions, and no externs but registers. It is the yardstick for what the compiler's output means when no
+switch is at hand.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class Switch:
         for pipeline in self.document["pipelines"]:
             self.exited = False
             self._pipeline(pipeline)
+        self._action(self.document["deparsers"][0])
         out = "".join(
             self.headers[n].emit() for n in self.document["deparsers"][0]["order"] if self.headers[n].valid
         )

@@ -50,6 +50,13 @@ CASES = [
     ("body", "meta.a = { 1 };", "must be bit<16>, not a list"),
     ("body", "bit<9> p = (bit<9>) hdr.ip.offset;", "change the sign and the width in two casts"),
     ("body", "5 = meta.a;", "this cannot be assigned to"),
+    ("body", "bit<8> meta = 1;", "'meta' is the name of a parameter here"),
+    ("body", "if (meta.a == 1) { bit<8> hdr = 2; }", "'hdr' is the name of a parameter here"),
+    (
+        "locals",
+        "table t { default_action = NoAction; actions = { NoAction; } }",
+        "the default action of the table t comes after its list of actions",
+    ),
     ("locals", "action a() { meta.a = ; }", "expected an expression, found ';'"),
     ("locals", "action a(in bit<8> x) { x = 1; }", "'x' is an 'in' parameter"),
     ("locals", "action a(bit<8> x) { x = 1; }", "'x' is a directionless parameter"),

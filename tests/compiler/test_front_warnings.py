@@ -40,7 +40,7 @@ TABLE = "bit<16> q; action a() { q = 1; } table t { actions = { a; } }"
         ({"top": "void f(out bit<8> x) { bit<8> y = x; x = y; }"}, "'x' is read before it has a value"),
         ({"body": "meta.a = 65536;"}, "65536 does not fit in bit<16>; it becomes 0"),
         ({"body": "meta.a = meta.b << 16;"}, "a shift by 16 leaves nothing of bit<16>"),
-        ({"body": "bit<8> meta = 1;"}, "'meta' hides the parameter of the same name"),
+        ({"locals_": "bit<8> meta;"}, "'meta' hides the parameter of the same name"),
         ({"body": "mark_to_drop();"}, "'mark_to_drop' is deprecated"),
     ],
 )

@@ -20,6 +20,9 @@ from compiler.typecheck import check_source
 from tests.conformance import bmv2
 from tests.conformance.stf import Expect, Script, StfError, parse
 
+KNOWN = {"extern-funcs-bmv2.p4": "needs a C++ module loaded into the switch"}
+"""Programs that cannot pass, and why."""
+
 Runner = Callable[[dict[str, Any], Script, int], dict[int, list[bytes]]]
 
 
@@ -88,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         runner = native.run
     jobs = chosen.jobs or (6 if chosen.target == "bmv2" else 1)
-    passed = failed = 0
+    passed = failed = unexplained = 0
     with ThreadPoolExecutor(jobs) as pool:
         results = pool.map(lambda item: check(*item[1], item[0], runner), enumerate(found))
         for (program, _), why in zip(found, results, strict=True):
@@ -97,9 +100,11 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"pass {program.name}", flush=True)
             else:
                 failed += 1
-                print(f"FAIL {program.name}: {why}", flush=True)
+                reason = KNOWN.get(program.name)
+                unexplained += reason is None
+                print(f"FAIL {program.name}: {why}" + (f" [known: {reason}]" if reason else ""), flush=True)
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if unexplained else 0
 
 
 if __name__ == "__main__":
