@@ -1,10 +1,13 @@
-"""Packets per second through one native switch, beside a plain C forwarder (and BMv2) on the same two veths.
+"""Throughput and latency of one native switch, beside a plain C forwarder (and BMv2) on the same two veths.
 
-    sudo python benchmarks/forwarding.py [--seconds 3] [--sizes 64,1024] [--rounds 3] [--programs l3,fabric] [--bmv2]
+    sudo python benchmarks/forwarding.py [--seconds 3] [--sizes 64,1024] [--rounds 3] [--programs l3,lpm,fabric]
 
 A C sender floods one end; what arrives at the other end is counted there by the interface. The figure that bears
 comparison on a shared machine is packets per CPU-second of the forwarding process, as a ratio to the plain forwarder
-of the same round. Needs root, a C compiler and iproute2. Results go to benchmarks/out/forwarding.json.
+of the same round. Then frames are sent one at a time for the latency of one hop. BMv2 is measured where it is
+installed (`--no-bmv2` leaves it out). Programs: a plain L3 switch with one route, the same with 2,000 prefixes (lpm),
+and fabric.p4 as the controller programs it. Needs root, a C compiler and iproute2. Results go to
+benchmarks/out/forwarding.json.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -40,7 +44,11 @@ SENDER, IN, OUT, SINK = "xofs", "xofi", "xofo", "xofk"
 """Sender's end and the switch's two ends and the receiver's end of two veth pairs."""
 JUDGES = "/opt/judges/bin"
 DESTINATION = 0x0A000002
-SOURCES = {"l3": HERE / "p4" / "l3.p4", "fabric": ROOT / "p4src" / "fabric.p4"}
+L3 = HERE / "p4" / "l3.p4"
+SOURCES = {"l3": L3, "lpm": L3, "fabric": ROOT / "p4src" / "fabric.p4"}
+PREFIXES = 2000
+PROBES = 1000
+"""Frames of a latency measurement."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,8 @@ class Figure:
     delivered: int
     seconds: float
     cpu_s: float
+    p50_us: float = 0.0
+    p99_us: float = 0.0
 
     @property
     def per_cpu_second(self) -> float:
@@ -113,7 +123,11 @@ def measure(forwarder: str, pid: int, tools: Path, size: int, seconds: float) ->
     while (count := arrived()) != last:  # what is still in buffers when the sender stops
         last = count
         time.sleep(0.1)
-    return Figure(forwarder, size, offered, last - before, elapsed, cpu_seconds(pid) - cpu)
+    cpu = cpu_seconds(pid) - cpu
+    p50, p99, lost = run(*inside(tools, "latency", SENDER, SINK, size, PROBES)).split()
+    if int(lost) > PROBES // 100:
+        raise SystemExit(f"{forwarder} lost {lost} of {PROBES} single frames")
+    return Figure(forwarder, size, offered, last - before, elapsed, cpu, float(p50), float(p99))
 
 
 @contextmanager
@@ -167,12 +181,16 @@ def native(program: Program) -> Iterator[int]:
         process.wait()
 
 
+def bmv2_executable() -> str | None:
+    """simple_switch_grpc, where it is installed."""
+    return shutil.which("simple_switch_grpc", path=f"{os.environ['PATH']}:{JUDGES}")
+
+
 @contextmanager
 def bmv2(program: Program) -> Iterator[int]:
     """simple_switch_grpc, programmed in the same way."""
-    executable = shutil.which("simple_switch_grpc", path=f"{os.environ['PATH']}:{JUDGES}")
-    if executable is None:
-        raise SystemExit("--bmv2: simple_switch_grpc is not installed")
+    executable = bmv2_executable()
+    assert executable is not None
     arguments = [executable, "-i", f"1@{IN}", "-i", f"2@{OUT}", "--device-id", "1", "--log-level", "off"]
     arguments += [
         "--thrift-port",
@@ -230,13 +248,25 @@ def _install_route(address: str, program: Program) -> None:
     )
     table = next(t for t in info.tables if t.preamble.alias == "routes")
     action = next(a for a in info.actions if a.preamble.alias == "next_hop")
-    entry = p4r.TableEntry(table_id=table.preamble.id)
-    entry.match.add(field_id=1, lpm={"value": DESTINATION.to_bytes(4, "big"), "prefix_len": 32})
-    entry.action.action.action_id = action.preamble.id
-    entry.action.action.params.add(param_id=1, value=b"\x02\0\0\0\0\x03")
-    entry.action.action.params.add(param_id=2, value=b"\x02")
-    update = p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=entry))
-    stub.Write(p4r.WriteRequest(device_id=1, updates=[update]), timeout=20)
+    request = p4r.WriteRequest(device_id=1)
+    for value, length in prefixes(PREFIXES if program.name == "lpm" else 1):
+        entry = p4r.TableEntry(table_id=table.preamble.id)
+        entry.match.add(field_id=1, lpm={"value": value.to_bytes(4, "big"), "prefix_len": length})
+        entry.action.action.action_id = action.preamble.id
+        entry.action.action.params.add(param_id=1, value=b"\x02\0\0\0\0\x03")
+        entry.action.action.params.add(param_id=2, value=b"\x02")
+        request.updates.add(type=p4r.Update.INSERT).entity.table_entry.CopyFrom(entry)
+    stub.Write(request, timeout=60)
+
+
+def prefixes(count: int) -> list[tuple[int, int]]:
+    """(value, length) of `count` routes, the destination's own first, of lengths as routing tables have them."""
+    chosen = random.Random(1)
+    found = {(DESTINATION, 32): None}
+    while len(found) < count:
+        length = chosen.choice([8, 12, 16, 18, 20, 22, 24, 24, 24, 28])
+        found[chosen.getrandbits(length) << (32 - length), length] = None
+    return list(found)
 
 
 async def _install_fabric(address: str, program: Program) -> None:
@@ -284,8 +314,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", default="64,1024", help="frame bytes")
-    parser.add_argument("--bmv2", action="store_true", help="measure simple_switch_grpc too")
-    parser.add_argument("--programs", default="l3,fabric", help=f"of {', '.join(SOURCES)}")
+    parser.add_argument("--no-bmv2", dest="bmv2", action="store_false", help="leave simple_switch_grpc out")
+    parser.add_argument("--programs", default="l3,lpm,fabric", help=f"of {', '.join(SOURCES)}")
     parser.add_argument("--install", help=argparse.SUPPRESS)
     parser.add_argument("--program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -295,6 +325,9 @@ def main() -> None:
         return
     if os.geteuid() != 0:
         raise SystemExit("forwarding.py needs root: it makes a network namespace and packet sockets")
+    if given.bmv2 and bmv2_executable() is None:
+        print("BMv2 is not installed here: not measured")
+        given.bmv2 = False
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="xoff-forwarding-") as name, veths():
         folder = Path(name)
@@ -316,15 +349,19 @@ def main() -> None:
 
 def report(figures: list[Figure]) -> None:
     """Print the medians as a table and keep everything in benchmarks/out/."""
-    print(f"{'forwarder':<16}{'bytes':>6}{'delivered/s':>13}{'per CPU-s':>12}{'ratio':>7}")
+    head = f"{'forwarder':<16}{'bytes':>6}{'delivered/s':>13}{'per CPU-s':>12}{'ratio':>7}"
+    print(f"{head}{'p50 us':>9}{'ratio':>7}{'p99 us':>9}{'ratio':>7}")
     for size in dict.fromkeys(figure.frame_bytes for figure in figures):
-        base = 0.0
+        base = p50_base = p99_base = 0.0
         for forwarder in dict.fromkeys(figure.forwarder for figure in figures):
             mine = [f for f in figures if (f.forwarder, f.frame_bytes) == (forwarder, size)]
             efficiency = statistics.median(f.per_cpu_second for f in mine)
             rate = statistics.median(f.delivered / f.seconds for f in mine)
-            base = base or efficiency
-            print(f"{forwarder:<16}{size:>6}{rate:>13,.0f}{efficiency:>12,.0f}{efficiency / base:>7.2f}")
+            p50 = statistics.median(f.p50_us for f in mine)
+            p99 = statistics.median(f.p99_us for f in mine)
+            base, p50_base, p99_base = base or efficiency, p50_base or p50, p99_base or p99
+            line = f"{forwarder:<16}{size:>6}{rate:>13,.0f}{efficiency:>12,.0f}{efficiency / base:>7.2f}"
+            print(f"{line}{p50:>9.1f}{p50 / p50_base:>7.2f}{p99:>9.1f}{p99 / p99_base:>7.2f}")
     out = HERE / "out"
     out.mkdir(exist_ok=True)
     rows = [{**asdict(figure), "per_cpu_second": figure.per_cpu_second} for figure in figures]

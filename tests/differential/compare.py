@@ -110,7 +110,7 @@ def _compare_once(
     try:
         _compare(result, config, document, random, (native, *others), bmv2, packets)
     except Endless:
-        result.skipped = result.skipped or "a packet never leaves BMv2"
+        result.skipped = f"packet {result.packets} or the one after never leaves BMv2"
     except Died as death:
         result.skipped = f"BMv2 {death}"
     finally:

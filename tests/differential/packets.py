@@ -143,31 +143,28 @@ class Walk:
         self.last[stack] = headers[index]
         return headers[index]
 
+    def _target(self, target: dict[str, Any]) -> str | None:
+        """The header that is extracted; None beyond the end of a stack."""
+        if target["type"] == "regular":
+            return str(target["value"])
+        if target["type"] == "stack":
+            return self._next(target["value"])
+        stack, member = target["value"]
+        index = self.next_index.get(stack, 0)
+        self.next_index[stack] = index + 1
+        unions = self.document.union_stacks.get(stack, [])
+        header = unions[index].get(member) if index < len(unions) else None
+        if header is not None:
+            self.last[f"{stack}.{member}"] = header
+        return header
+
     def _op(self, op: dict[str, Any]) -> None:
         name, parameters = op["op"], op["parameters"]
-        if name == "extract":
-            target = parameters[0]
-            if target["type"] == "regular":
-                self._extract(target["value"])
-            elif target["type"] == "stack":
-                if (header := self._next(target["value"])) is not None:
-                    self._extract(header)
-            elif target["type"] == "union_stack":
-                stack, member = target["value"]
-                index = self.next_index.get(stack, 0)
-                self.next_index[stack] = index + 1
-                unions = self.document.union_stacks.get(stack, [])
-                if index < len(unions):
-                    header = unions[index].get(member)
-                    if header is not None:
-                        self.last[f"{stack}.{member}"] = header
-                        self._extract(header)
-        elif name == "extract_VL":
-            target = parameters[0]
-            bits = self.evaluate(parameters[1])
+        if name in ("extract", "extract_VL"):
+            bits = self.evaluate(parameters[1]) if name == "extract_VL" else 0
             if bits is None or not 0 <= bits <= 2048:
                 bits = 8 * self.random.randrange(8)
-            header = target["value"] if target["type"] == "regular" else self._next(target["value"])
+            header = self._target(parameters[0])
             if header is not None:
                 self._extract(header, bits)
         elif name in ("advance", "shift"):
@@ -178,6 +175,12 @@ class Walk:
             target, source = parameters
             if target["type"] == "field":
                 place = (target["value"][0], target["value"][1])
+                while source["type"] == "expression" and "op" not in source["value"]:
+                    source = source["value"]
+                if source["type"] == "lookahead":  # its bits are still to be chosen
+                    offset, width = source["value"]
+                    self.where[place] = self.frame.position + int(offset), int(width)
+                    return
                 value = self.evaluate(source)
                 self.where.pop(place, None)
                 if value is None:
