@@ -8,6 +8,7 @@
 #include "hash.h"
 
 #define LOOP_LIMIT 128u
+#define PHV_PREFETCHED 1280u /* bytes */
 #define CPU_FRAMES 4096u
 #define RING_WORDS (1u << 16)
 #define CLONE_SESSIONS 0x7fffu
@@ -32,7 +33,7 @@ xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uin
     if (!ready) hash_init();
     ready = 1;
     pthread_mutex_unlock(&once);
-    e = calloc(1, sizeof *e);
+    e = memory_take(sizeof *e);
     if (!e) return NULL;
     e->lock = &e->mutex;
     e->device_id = device_id;
@@ -77,10 +78,12 @@ static void unload(xf_engine *e) {
             if (e->profiles[i]) profile_free(e->profiles[i]);
     if (e->counters)
         for (i = 0; i < p->counter_count; i++)
-            if (p->counters[i].first == i) free(e->counters[i]);
+            if (p->counters[i].first == i)
+                memory_give(e->counters[i], (p->counters[i].size + 1ul) * p->counters[i].stride * sizeof(xf_counter));
     if (e->registers)
         for (i = 0; i < p->register_count; i++)
-            if (p->registers[i].first == i) free(e->registers[i]);
+            if (p->registers[i].first == i)
+                memory_give(e->registers[i], (p->registers[i].size + 1ul) * p->registers[i].stride * sizeof(uint64_t));
     if (e->meters)
         for (i = 0; i < p->meter_count; i++) free(e->meters[i]);
     if (e->value_sets)
@@ -134,7 +137,7 @@ static int load(xf_engine *e, const xf_program *p) {
     }
     for (i = 0; i < p->table_count; i++) {
         const xf_table_desc *d = &p->tables[i];
-        e->tables[i] = calloc(1, sizeof(xf_table));
+        e->tables[i] = memory_take(sizeof(xf_table));
         if (!e->tables[i]) return XF_ENOMEM;
         if (table_init(e->tables[i], d, d->profile == XF_NO_PROFILE ? NULL : e->profiles[d->profile]))
             return XF_ENOMEM;
@@ -142,14 +145,14 @@ static int load(xf_engine *e, const xf_program *p) {
     for (i = 0; i < p->counter_count; i++) {
         const xf_array_desc *d = &p->counters[i];
         e->counter_sizes[i] = d->size;
-        if (d->first == i) e->counters[i] = calloc((d->size + 1ul) * d->stride, sizeof(xf_counter));
+        if (d->first == i) e->counters[i] = memory_take((d->size + 1ul) * d->stride * sizeof(xf_counter));
         else e->counters[i] = e->counters[d->first] + d->offset;
         if (!e->counters[i]) return XF_ENOMEM;
     }
     for (i = 0; i < p->register_count; i++) {
         const xf_array_desc *d = &p->registers[i];
         e->register_sizes[i] = d->size;
-        if (d->first == i) e->registers[i] = calloc((d->size + 1ul) * d->stride, sizeof(uint64_t));
+        if (d->first == i) e->registers[i] = memory_take((d->size + 1ul) * d->stride * sizeof(uint64_t));
         else e->registers[i] = e->registers[d->first] + d->offset;
         if (!e->registers[i]) return XF_ENOMEM;
     }
@@ -189,7 +192,7 @@ void xf_free(xf_engine *e) {
     for (i = 0; i < XF_MAX_PORTS; i++) {
         if (!e->ports[i]) continue;
         list_free(&e->ports[i]->flight);
-        free(e->ports[i]);
+        memory_give(e->ports[i], sizeof *e->ports[i]);
     }
     list_free(&e->out);
     list_free(&e->held);
@@ -201,7 +204,7 @@ void xf_free(xf_engine *e) {
     free(e->pauses.words);
     free(e->idles.words);
     free(e->logs.words);
-    free(e);
+    memory_give(e, sizeof *e);
 }
 
 /* ---- randomness ---- */
@@ -220,12 +223,24 @@ uint64_t xf_random(xf_ctx *x, uint64_t low, uint64_t high) {
 /* ---- the pipelines ---- */
 
 static void context(xf_engine *e, xf_ctx *x) {
-    memset(x, 0, sizeof *x);
-    x->engine = e;
+    /* Field by field: compilers clear a struct of this size by a slow string instruction. */
+    x->parsed = 0;
     x->now = ns_of(e, e->now);
     x->ticks = ticks_of(e, x->now);
-    x->drop_port = e->drop_port;
+    x->ingress_port = x->instance_type = 0;
+    x->egress_port = x->enq_qdepth = x->deq_qdepth = x->qid = 0;
+    x->enq_ticks = x->deq_timedelta = 0;
+    x->egress_spec = x->mcast_grp = 0;
+    x->clone_session = x->clone_list = 0;
+    x->digest_list = x->resubmit_list = x->recirculate_list = 0;
     x->truncate = UINT32_MAX;
+    x->exit = x->budget = 0;
+    x->drop_port = e->drop_port;
+    x->parser_error = 0;
+    x->checksum_error = 0;
+    x->source = NULL;
+    x->source_list = 0;
+    x->engine = e;
     x->tables = e->tables;
     x->counters = e->counters;
     x->counter_sizes = e->counter_sizes;
@@ -606,6 +621,42 @@ uint64_t xf_deadline(xf_engine *e) {
 void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now) {
     run(e, clock_in(e, now), 0);
     receive(e, port, p, p->data, p->length);
+}
+
+/* Brings what the next event will need nearer, while others run; returns the port that a frame will leave, if one will. */
+uint32_t engine_prefetch(const xf_engine *e) {
+    const xf_port *port;
+    const xf_packet *p;
+    uint32_t id, ready, cls = XF_CLASSES - 1;
+    if (!e->events.count) return UINT32_MAX;
+    id = e->events.heap[0].id;
+    port = e->ports[id % XF_MAX_PORTS];
+    if (id / XF_MAX_PORTS == EV_ARRIVE) {
+        p = port->flight.head;
+        if (!p) return UINT32_MAX;
+        XF_PREFETCH(p->data);
+        XF_PREFETCH(p->data + 63);
+        XF_PREFETCH(p->next);
+        return port->number;
+    } else if (id / XF_MAX_PORTS == EV_START) {
+        ready = port->nonempty & ~(uint32_t)port->paused;
+        if (!ready) return UINT32_MAX;
+        while (!(ready & (1u << cls))) cls--;
+        p = port->queues[cls].packets.head;
+        if (!p) return UINT32_MAX;
+        for (id = 0; id < PHV_PREFETCHED; id += 64) XF_PREFETCH((const uint8_t *)p->phv + id);
+        XF_PREFETCH(p->data - 54);
+        XF_PREFETCH(p->next);
+    }
+    return UINT32_MAX;
+}
+
+void engine_prefetch_rx(const xf_engine *e, uint32_t port) {
+    const xf_port *p = e->ports[port];
+    XF_PREFETCH(&e->now);
+    XF_PREFETCH(e->events.heap);
+    XF_PREFETCH(p);
+    XF_PREFETCH(e->tables);
 }
 
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out) {

@@ -5,6 +5,7 @@
 #ifndef XF_ENGINE_H
 #define XF_ENGINE_H
 
+#include "memory.h"
 #include "packet.h"
 
 /* ---- events (events.c) ---- */
@@ -319,6 +320,8 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
 void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now);
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out);
 uint64_t engine_deadline(const xf_engine *e);
+uint32_t engine_prefetch(const xf_engine *e);
+void engine_prefetch_rx(const xf_engine *e, uint32_t port);
 void engine_lock(xf_engine *e);
 void engine_unlock(xf_engine *e);
 

@@ -138,6 +138,20 @@ static void poll(xf_fabric *f, uint32_t number) {
     reschedule(f, number);
 }
 
+/* The node that is most likely polled after this one. */
+static void prefetch_next(const xf_fabric *f) {
+    const node *n;
+    uint32_t i, end = f->count < 5 ? f->count : 5, next = 1;
+    if (end < 2) return;
+    for (i = 2; i < end; i++)
+        if (before(f->heap[i], f->heap[next])) next = i;
+    n = &f->nodes[f->heap[next].node];
+    if (n->kind != ENGINE) return;
+    i = engine_prefetch(n->self);
+    if (i < n->port_count && n->peers[i].node != UINT32_MAX && f->nodes[n->peers[i].node].kind == ENGINE)
+        engine_prefetch_rx(f->nodes[n->peers[i].node].self, n->peers[i].port);
+}
+
 int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
     int result = XF_IDLE, breath = BREATH;
     pthread_mutex_lock(&f->lock);
@@ -150,7 +164,10 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
         }
         f->now = f->heap[0].due;
         f->entered = 0;
-        while (f->heap[0].due <= f->now) poll(f, f->heap[0].node);
+        while (f->heap[0].due <= f->now) {
+            prefetch_next(f);
+            poll(f, f->heap[0].node);
+        }
         f->instants++;
         if (f->interrupted) {
             result = XF_INTERRUPTED;

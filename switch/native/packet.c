@@ -4,15 +4,18 @@
  * (its owner's lock guards it); an owner that gives it up retires it, and frames still in flight keep it alive until
  * they come back. PHVs are taken last in, first out. */
 #include "packet.h"
+#include "memory.h"
 
 #define SIZES 4
-#define SLAB_BYTES (256u * 1024u)
+#define SLAB_HEAD 64u
+#define SLAB_BYTES (512u * 1024u)
 #define TELEMETRY_ROOM 512u /* what headers may have grown by on the way here */
 
 static const uint32_t capacities[SIZES] = {256, 1280, 4352, XF_MAX_FRAME};
 
 typedef struct slab {
     struct slab *next;
+    size_t size;
 } slab;
 
 struct xf_pool {
@@ -41,7 +44,7 @@ static void slabs_free(slab *s) {
     slab *next;
     for (; s; s = next) {
         next = s->next;
-        free(s);
+        memory_give(s, s->size);
     }
 }
 
@@ -59,11 +62,12 @@ void pool_retire(xf_pool *pool) {
 static uint8_t *slab_new(slab **list, uint32_t block, uint32_t *count) {
     slab *s;
     *count = SLAB_BYTES / block < 4 ? 4 : SLAB_BYTES / block;
-    s = malloc(16 + (size_t)block * *count);
+    s = memory_take(SLAB_HEAD + (size_t)block * *count);
     if (!s) return NULL;
+    s->size = SLAB_HEAD + (size_t)block * *count;
     s->next = *list;
     *list = s;
-    return (uint8_t *)s + 16;
+    return (uint8_t *)s + SLAB_HEAD;
 }
 
 static int pool_grow(xf_pool *pool, uint32_t size) {

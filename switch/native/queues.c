@@ -22,7 +22,7 @@ xf_port *port_get(xf_engine *e, uint32_t number) {
     int c;
     if (number >= XF_MAX_PORTS) return NULL;
     if (e->ports[number]) return e->ports[number];
-    p = calloc(1, sizeof *p);
+    p = memory_take(sizeof *p);
     if (!p) return NULL;
     p->number = number;
     p->up = 1;

@@ -7,8 +7,6 @@
  * are checked on the entries of a bucket. */
 #include "engine.h"
 
-#define CACHE_LINE 64ul
-
 static uint64_t mix(uint64_t h) {
     h ^= h >> 32;
     h *= 0xd6e8feb86659fd93ul;
@@ -153,12 +151,12 @@ static xf_tuple *tuple_new(xf_table *t, const uint64_t *mask) {
         t->tuples = more;
         t->tuple_room = room;
     }
-    tuple = calloc(1, sizeof *tuple + n * sizeof(uint64_t));
+    tuple = memory_take(sizeof *tuple + n * sizeof(uint64_t));
     if (!tuple) return NULL;
     tuple->bucket_count = 8;
-    tuple->buckets = calloc(tuple->bucket_count, sizeof *tuple->buckets);
+    tuple->buckets = memory_take(tuple->bucket_count * sizeof *tuple->buckets);
     if (!tuple->buckets) {
-        free(tuple);
+        memory_give(tuple, sizeof *tuple + n * sizeof(uint64_t));
         return NULL;
     }
     tuple->id = t->next_tuple++;
@@ -169,7 +167,7 @@ static xf_tuple *tuple_new(xf_table *t, const uint64_t *mask) {
 
 static void tuple_grow(xf_tuple *tuple) {
     uint32_t count = 2 * tuple->bucket_count, i;
-    xf_entry **buckets = calloc(count, sizeof *buckets);
+    xf_entry **buckets = memory_take(count * sizeof *buckets);
     if (!buckets) return; /* longer chains, still right */
     for (i = 0; i < tuple->bucket_count; i++) {
         xf_entry *e = tuple->buckets[i], *next;
@@ -179,7 +177,7 @@ static void tuple_grow(xf_tuple *tuple) {
             buckets[e->hash & (count - 1)] = e;
         }
     }
-    free(tuple->buckets);
+    memory_give(tuple->buckets, tuple->bucket_count * sizeof *tuple->buckets);
     tuple->buckets = buckets;
     tuple->bucket_count = count;
 }
@@ -188,8 +186,8 @@ static void tuple_drop(xf_table *t, xf_tuple *tuple) {
     uint32_t i;
     for (i = 0; t->tuples[i] != tuple; i++) {}
     for (t->tuple_count--; i < t->tuple_count; i++) t->tuples[i] = t->tuples[i + 1];
-    free(tuple->buckets);
-    free(tuple);
+    memory_give(tuple->buckets, tuple->bucket_count * sizeof *tuple->buckets);
+    memory_give(tuple, sizeof *tuple + t->desc->key_words * sizeof(uint64_t));
 }
 
 static xf_tuple *tuple_of(xf_table *t, const xf_entry *e) {
@@ -225,23 +223,24 @@ static int handle_new(xf_table *t, uint32_t *handle) {
     return 0;
 }
 
-static xf_entry *entry_new(uint32_t words) {
-    size_t bytes = (sizeof(xf_entry) + words * sizeof(uint64_t) + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul);
-    void *block;
-    xf_entry *entry;
-    if (posix_memalign(&block, CACHE_LINE, bytes)) return NULL;
-    entry = memset(block, 0, bytes);
+static size_t entry_bytes(const xf_table_desc *d) {
+    return sizeof(xf_entry) + (d->key_words + d->range_words + d->arg_words) * sizeof(uint64_t);
+}
+
+static xf_entry *entry_new(const xf_table_desc *d) {
+    xf_entry *entry = memory_take(entry_bytes(d));
+    if (!entry) return NULL;
     entry->rest = calloc(1, sizeof *entry->rest);
     if (entry->rest) return entry;
-    free(block);
+    memory_give(entry, entry_bytes(d));
     return NULL;
 }
 
-static void entry_free(xf_entry *entry) {
+static void entry_free(const xf_table_desc *d, xf_entry *entry) {
     if (!entry) return;
     free(entry->rest->meter);
     free(entry->rest);
-    free(entry);
+    memory_give(entry, entry_bytes(d));
 }
 
 int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
@@ -262,9 +261,9 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
             if (i == n && same_words(other->words + n, ranges, d->range_words)) return XF_EEXIST;
         }
     if (action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, ref_group, ref, 1) < 0)) return XF_ENOENT;
-    entry = entry_new(n + d->range_words + d->arg_words);
+    entry = entry_new(d);
     if (!entry || handle_new(t, &slot) < 0 || (!tuple && !(tuple = tuple_new(t, mask)))) {
-        entry_free(entry);
+        entry_free(d, entry);
         if (action == XF_NO_ACTION) profile_use(t->profile, ref_group, ref, -1);
         return XF_ENOMEM;
     }
@@ -321,7 +320,7 @@ static void entry_remove(xf_table *t, xf_entry *e) {
             sort_tuples(t);
         }
     }
-    entry_free(e);
+    entry_free(t->desc, e);
     find_short_way(t);
 }
 
@@ -343,7 +342,7 @@ void table_free(xf_table *t) {
     free(t->handles);
     free(t->tuples);
     free(t->fallback_args);
-    free(t);
+    memory_give(t, sizeof *t);
 }
 
 /* ---- control calls ---- */
