@@ -180,6 +180,7 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_value_set_clear": (c_int, (c_void_p, c_uint32)),
     "xf_digest_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
     "xf_log_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
+    "xf_trace_take": (c_uint64, (c_void_p, _words, c_uint64, _words)),
     "xf_faults_read": (None, (c_void_p, POINTER(Faults))),
 }
 

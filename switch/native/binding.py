@@ -81,10 +81,12 @@ class Engine(EngineTables, EngineState, EnginePorts):
         timestamp_hz: int = 10**6,
         priority_queues: int = PRIORITY_QUEUES,
         seed: int = 0,
+        traced: bool = False,
     ) -> None:
         """Compile `program` (or take it from the cache) and load it; None starts without one (every frame is
         dropped and counted until `set_pipeline`).
 
+        `traced` makes its programs tell what they do (`switch.native.trace`), which costs a lot per packet.
         Raises ProgramError, switch.native.build.BuildError (no compiler), EngineError.
         """
         if not 1 <= timestamp_hz <= 10**9:
@@ -108,6 +110,7 @@ class Engine(EngineTables, EngineState, EnginePorts):
         self._state = _State(self._lib, handle)
         self._finalizer = weakref.finalize(self, self._state.close)
         self._control = threading.RLock()
+        self.traced = traced
         self._frames = (abi.Frame * abi.FRAMES)()
         self._polling = threading.Lock()
         self._program = None
@@ -142,7 +145,7 @@ class Engine(EngineTables, EngineState, EnginePorts):
 
     def set_pipeline(self, program: Program | None) -> None:
         """Replace the program and all its state; ports, multicast groups and clone sessions stay."""
-        code = None if program is None else compile_program(program)
+        code = None if program is None else compile_program(program, traced=self.traced)
         with self._control:
             rc = self._lib.xf_load(self._e, None if code is None else code.descriptor)
             old, self._state.code = self._state.code, code if rc >= 0 else None

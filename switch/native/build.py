@@ -183,8 +183,8 @@ class CompiledProgram:
         _ctypes.dlclose(self._library._handle)
 
 
-def compile_program(program: Program) -> CompiledProgram:
-    """Generate, compile and load a program, or take it from the cache.
+def compile_program(program: Program, *, traced: bool = False) -> CompiledProgram:
+    """Generate, compile and load a program (with trace points if `traced`), or take it from the cache.
 
     Also sets what the generator learns about the program (`log_messages`, `digest_widths`, `value_set_widths`).
     Raises ProgramError, BuildError.
@@ -193,7 +193,7 @@ def compile_program(program: Program) -> CompiledProgram:
     compiler = find_compiler()
     headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
     key = _digest(
-        "program",
+        "traced program" if traced else "program",
         compiler.identity,
         *compiler.flags("O1"),
         *map(_read, headers),
@@ -205,7 +205,7 @@ def compile_program(program: Program) -> CompiledProgram:
     notes = target.with_suffix(".json")
     if not (target.exists() and notes.exists()):
         with _lock:
-            source = generate(program)
+            source = generate(program, traced=traced)
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent) as folder:
                 path = Path(folder) / "program.c"

@@ -14,6 +14,16 @@ from switch.native.cgen_calc import Calculations
 from switch.native.cgen_expr import Body, Expressions
 from switch.native.cgen_layout import Layout, pointers
 from switch.native.cgen_parser import Parser
+from switch.native.cgen_trace import (
+    CONDITION,
+    DEPARSED,
+    EGRESS,
+    EGRESS_END,
+    INGRESS,
+    INGRESS_END,
+    TABLE,
+    Tracing,
+)
 from switch.native.document import Node
 from switch.native.keys import encode_key
 from switch.native.program import (
@@ -30,9 +40,12 @@ from switch.native.program import (
 SYMBOL = "xf_program_get"
 
 
-def generate(program: Program) -> str:
-    """C source of a program; also fills its `log_messages`, `digest_widths` and `value_set_widths`."""
-    return _Generator(program).source()
+def generate(program: Program, *, traced: bool = False) -> str:
+    """C source of a program; also fills its `log_messages`, `digest_widths` and `value_set_widths`.
+
+    `traced` adds trace points (cgen_trace.py); without it nothing of them is in the code.
+    """
+    return _Generator(program, traced).source()
 
 
 def _quote(text: str) -> str:
@@ -40,11 +53,12 @@ def _quote(text: str) -> str:
 
 
 class _Generator:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, traced: bool) -> None:
         self.program = program
         self.layout = Layout(program)
+        self.tracing = Tracing(program, self.layout, traced)
         self.intrinsics = Intrinsics(program, self.layout)
-        self.actions = Actions(program, self.layout, self.intrinsics)
+        self.actions = Actions(program, self.layout, self.intrinsics, self.tracing)
         self.calculations = Calculations(program, self.layout, self.intrinsics)
         self.reader = Expressions(program, self.layout)
         program.log_messages.clear()
@@ -65,6 +79,7 @@ class _Generator:
             '#include "pipeline.h"',
             self.layout.structs(),
             self.layout.codecs(),
+            self.tracing.function(),
             self.calculations.functions(),
             "\n\n".join(action_functions),
             Parser(program, self.layout, self.actions).function(),
@@ -102,6 +117,7 @@ class _Generator:
         body.add("if (x->source) copy_fields(x->source_list, P, x->source);")
         body.lines += self.intrinsics.set("standard_metadata.packet_length", "x->packet_length")
         body.lines += self.intrinsics.set("standard_metadata.instance_type", "x->instance_type")
+        self.tracing.point(body, INGRESS, "x->instance_type", "x->ingress_port", "x->length")
         body.add("parse(x, P);")
         for checksum in self.program.checksums:
             if checksum.verify:
@@ -111,6 +127,7 @@ class _Generator:
         body.lines += self.control(self.program.pipelines["ingress"])
         body.add(f"x->egress_spec = (uint32_t){self.intrinsics.get('standard_metadata.egress_spec')};")
         body.add(f"x->mcast_grp = (uint32_t){self.intrinsics.get('intrinsic_metadata.mcast_grp')};")
+        self._end(body, INGRESS_END, "x->resubmit_list")
         return "\n".join(lines + ["    " + line for line in body.lines] + ["}"])
 
     def egress(self) -> str:
@@ -128,10 +145,22 @@ class _Generator:
             ("standard_metadata.packet_length", "x->packet_length"),
         ):
             body.lines += self.intrinsics.set(name, value)
+        self.tracing.point(body, EGRESS, "x->egress_port", "x->qid", "x->enq_qdepth")
         body.lines += self.control(self.program.pipelines["egress"])
         body.add(f"x->egress_spec = (uint32_t){self.intrinsics.get('standard_metadata.egress_spec')};")
+        self._end(body, EGRESS_END, "x->recirculate_list")
         text = "\n".join("    " + line for line in body.lines)
         return f"static void egress(xf_ctx *x, void *phv) {{\n{text}\n}}"
+
+    def _end(self, body: Body, kind: int, again: str) -> None:
+        """The packet's fate: a egress_spec and multicast group, b clone session and digest, c re-entry."""
+        self.tracing.point(
+            body,
+            kind,
+            "(uint64_t)x->mcast_grp << 32 | x->egress_spec",
+            "(uint64_t)x->digest_list << 32 | x->clone_session",
+            again,
+        )
 
     def control(self, pipeline: Pipeline) -> list[str]:
         """The nodes of a pipeline, in the order a walk from the first meets them."""
@@ -160,6 +189,11 @@ class _Generator:
                 self.table(node, goto, body)
             elif isinstance(node, Conditional):
                 cond = self.reader.boolean(node.expression, body)
+                if self.tracing.on:
+                    value = body.temp()
+                    body.add(f"uint64_t {value} = ({cond}) != 0;")
+                    cond = value
+                    self.tracing.point(body, CONDITION, str(self._node_number(pipeline, name)), value)
                 body.add(f"if ({cond}) {goto(node.true_next)}")
                 body.add(goto(node.false_next))
             else:
@@ -171,6 +205,11 @@ class _Generator:
             lines.append("}")
         lines += ["done:", "x->exit = 0;"]
         return lines
+
+    @staticmethod
+    def _node_number(pipeline: Pipeline, name: str) -> int:
+        """A node's number in its pipeline, for the reader of a trace."""
+        return list(pipeline.nodes).index(name)
 
     @staticmethod
     def targets(pipeline: Pipeline, name: str) -> list[str]:
@@ -190,6 +229,7 @@ class _Generator:
         hit, miss = table.next_tables.get("__HIT__"), table.next_tables.get("__MISS__")
         if fixed and table.profile is None and table.default_action is not None:
             action = table.default_action
+            self.tracing.point(body, TABLE, str(table.index), "0xfffffffful", str(action.index))
             if table.default_args:
                 words = body.temp()
                 body.add(f"static const uint64_t {words}[] = {pointers(action.encode(table.default_args))};")
@@ -223,6 +263,7 @@ class _Generator:
             if profile.selector:
                 selector = f"select{profile.index}(x, P)"
         body.add(f"xf_apply(x, table, entry, {selector}, &act);")
+        self.tracing.point(body, TABLE, str(table.index), "xf_entry_handle(entry)", "act.action")
         body.add("switch (act.action) {")
         for action in table.actions:
             body.add(f"case {action.index}:")
@@ -326,6 +367,7 @@ class _Generator:
                 body.add(f"pack_T{place.type.index}(&{place.lvalue}, d);")
                 body.add("}")
         body.add("(void)x; (void)P;")
+        self.tracing.point(body, DEPARSED, "(uint64_t)(payload - d)")
         body.add("return (uint32_t)(payload - d);")
         text = "\n".join("    " + line for line in body.lines)
         return f"static uint32_t deparse(xf_ctx *x, void *phv, uint8_t *payload) {{\n{text}\n}}"

@@ -21,6 +21,7 @@ from switch.native.cgen_expr import (
     stored,
 )
 from switch.native.cgen_layout import Layout, Place
+from switch.native.cgen_trace import STATEMENT, Tracing
 from switch.native.document import Node
 from switch.native.program import Action, Array, Program
 
@@ -70,10 +71,11 @@ class Intrinsics:
 class Actions:
     """Writes the primitives of actions, parser states and deparsers."""
 
-    def __init__(self, program: Program, layout: Layout, intrinsics: Intrinsics) -> None:
+    def __init__(self, program: Program, layout: Layout, intrinsics: Intrinsics, tracing: Tracing) -> None:
         self.program = program
         self.layout = layout
         self.intrinsics = intrinsics
+        self.tracing = tracing
         self.exiting: set[int] = set()
         """Indices of actions that may exit."""
 
@@ -92,6 +94,7 @@ class Actions:
                 self._jump(op, node, inner, action, i)
             else:
                 self.primitive(node, inner, action.params)
+                self.tracing.point(inner, STATEMENT, str(action.index), str(i))
             if any("x->exit = 1" in line for line in inner.lines):
                 self.exiting.add(action.index)
             body.count = inner.count

@@ -146,7 +146,9 @@ class Layout:
             ]
         lines.append("};")
         lines.append("")
-        lines.append("/* As at the parser's start. Bytes of a varbit beyond its length are never looked at. */")
+        lines.append(
+            "/* As at the parser's start. Bytes of a varbit beyond its length are never looked at. */"
+        )
         lines.append("static void fresh(struct phv *P) {")
         lines += [f"    {line}" for line in fresh]
         lines.append("}")

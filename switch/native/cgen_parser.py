@@ -9,6 +9,7 @@ from __future__ import annotations
 from switch.native.cgen_actions import Actions
 from switch.native.cgen_expr import Body, Data, Expressions, Raw, stored
 from switch.native.cgen_layout import Layout, Place, pointers
+from switch.native.cgen_trace import PARSED, STATE
 from switch.native.document import Node
 from switch.native.program import Program, limbs, split
 
@@ -55,6 +56,7 @@ class Parser:
                 f"S{number}: {{ /* {''.join(c if c.isalnum() or c in '_.' else '?' for c in state['name'].text())} */"
             )
             body = Body()
+            self.actions.tracing.point(body, STATE, str(number), "o")
             if looping:
                 body.add(
                     f"if (!steps--) {{ xf_parser_loop(x); error = {self.error('ParserTimeout')}; goto done; }}"
@@ -68,7 +70,9 @@ class Parser:
             self.transitions(state, states, body)
             lines += ["    " + line for line in body.lines]
             lines.append("}")
-        lines += ["done:", "    x->parsed = o;", "    x->parser_error = error;", "}"]
+        lines += ["done:", "    x->parsed = o;", "    x->parser_error = error;"]
+        self.actions.tracing.point(lines, PARSED, "o", "error")
+        lines.append("}")
         return "\n".join(lines)
 
     @staticmethod

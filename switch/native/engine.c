@@ -204,6 +204,7 @@ void xf_free(xf_engine *e) {
     free(e->pauses.words);
     free(e->idles.words);
     free(e->logs.words);
+    free(e->trace);
     memory_give(e, sizeof *e);
 }
 

@@ -296,6 +296,9 @@ struct xf_engine {
     uint32_t pending;
     uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
     xf_faults faults;
+    uint64_t *trace; /* trace.c */
+    size_t trace_used, trace_room;
+    uint64_t trace_lost;
     uint64_t scratch[256]; /* digest words on their way to the ring */
 };
 

@@ -183,6 +183,17 @@ class EngineState(EngineBase):
                 name = self._program.digests[number.value].name
                 out.append(Digest(number.value, name, tuple(values), time.value))
 
+    # ---- traces ----
+    def take_trace(self) -> list[int]:
+        """Words of what a traced program told since the last call, as xf.h lays them out."""
+        room, lost = 1 << 14, ctypes.c_uint64()
+        while True:
+            words = (ctypes.c_uint64 * room)()
+            used = self._lib.xf_trace_take(self._e, words, room, lost)
+            if used <= room:
+                return list(words[:used])
+            room = used
+
     # ---- faults and logs ----
     def faults(self) -> dict[str, int]:
         """Counted faults: asserts, out_of_bounds, digests_lost, logs_lost, parser_errors, checksum_errors,

@@ -14,13 +14,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import BinaryIO
 
-from finsy.proto import p4r
-
 from switch.device import DeviceSpec
 from switch.native import pcap
-from switch.native.binding import Engine
 from switch.native.bringup import StartError, all_ports, load_program, log_messages, new_engine
-from switch.native.control.controlled import ControlError
+from switch.native.control.direct import DirectControl
 from switch.native.control.service import ControlService
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.server import AddressError, P4RuntimeServer
@@ -32,11 +29,13 @@ _BREATH = 256
 """Frames between two looks at P4Runtime requests."""
 
 
-class FileSwitch:
+class FileSwitch(DirectControl):
     """One switch on files. It is what its control service controls."""
 
     def __init__(self, spec: DeviceSpec, log: Callable[[str], None]) -> None:
         """Raises StartError, BuildError."""
+        ports = {port.number: port.interface for port in all_ports(spec)}
+        super().__init__(spec.name, new_engine(spec), dict(sorted({**ports, spec.cpu_port: None}.items())))
         self.spec = spec
         self.address = spec.grpc_address
         self.frames_in = self.frames_out = 0
@@ -44,10 +43,10 @@ class FileSwitch:
         self._now = 0
         self._epoch = 0
         """Time of the first frame in the files, ns."""
-        self._engine = new_engine(spec)
         for port in all_ports(spec):
-            self._engine.add_port(port.number, port.rate_bps, port.delay_ns)
-        self._device = P4RuntimeDevice(spec.device_id, self._engine, wake=self.wake, clock=lambda: self._now)
+            self.engine.add_port(port.number, port.rate_bps, port.delay_ns)
+        self._device = P4RuntimeDevice(spec.device_id, self.engine, wake=self.wake, clock=lambda: self._now)
+        self._replication = self._device.replication
         self._server = P4RuntimeServer(self._device, [ControlService(self).handler()])
         self._out: dict[int, BinaryIO] = {}
         self._processing = False
@@ -68,7 +67,7 @@ class FileSwitch:
                         raise StartError(f"--use-files: {path}: {error.strerror}") from error
                     except pcap.PcapError as error:
                         raise StartError(f"--use-files: {error}") from error
-        await load_program(self.spec, self._engine, self._device)
+        await load_program(self.spec, self.engine, self._device)
         try:
             self.address = await self._server.start(self.spec.grpc_address, tls)
         except (AddressError, TlsError) as error:
@@ -84,7 +83,7 @@ class FileSwitch:
                     self._epoch = time - self._now
                 self._advance(time - self._epoch - 1)  # arrivals come before transmissions that start then
                 self._now = max(self._now, time - self._epoch)
-                self._engine.rx(port, frame, self._now)
+                self.engine.rx(port, frame, self._now)
                 self.frames_in += 1
                 if self.frames_in % _BREATH == 0:
                     self._report()
@@ -100,7 +99,7 @@ class FileSwitch:
         await self._server.stop()
         await self._device.settle()
         self._device.close()
-        self._engine.close()
+        self.engine.close()
         for file in self._out.values():
             file.close()
 
@@ -113,9 +112,9 @@ class FileSwitch:
         return heapq.merge(*sources, key=lambda item: item[0])
 
     def _advance(self, until: int) -> None:
-        while (deadline := self._engine.next_deadline()) is not None and deadline <= until:
+        while (deadline := self.engine.next_deadline()) is not None and deadline <= until:
             self._now = max(self._now, deadline)
-            for time, port, frame in self._engine.poll_timed(deadline):
+            for time, port, frame in self.engine.poll_timed(deadline):
                 file = self._out.get(port)
                 if file is not None:
                     pcap.write(file, frame, self._epoch + time)
@@ -132,59 +131,18 @@ class FileSwitch:
             file.flush()
 
     def _report(self) -> None:
-        pending = self._engine.pending()
+        pending = self.engine.pending()
         self._device.drain(pending)
         if "pause" in pending:
-            self._engine.take_pause_events()
+            self.engine.take_pause_events()
         if "log" in pending:
-            log_messages(self.spec, self._engine, self._log)
+            log_messages(self.spec, self.engine, self._log)
 
-    # ---- what the control service needs ----
-    @property
-    def name(self) -> str:
-        """The switch's name."""
-        return self.spec.name
-
-    @property
-    def engine(self) -> Engine:
-        """Its engine."""
-        return self._engine
-
-    @property
-    def ports(self) -> Mapping[int, str | None]:
-        """Port numbers and what the files of each begin with."""
-        ports = {port.number: port.interface for port in all_ports(self.spec)}
-        return dict(sorted({**ports, self.spec.cpu_port: None}.items()))
-
-    def set_rate(self, port: int, rate_bps: int) -> None:
-        """bit/s on wire bytes; 0 = unlimited."""
-        self._engine.set_port_rate(port, rate_bps)
-
-    def set_delay(self, port: int, delay_ns: int) -> None:
-        """Propagation delay, ns."""
-        self._engine.set_port_delay(port, delay_ns)
-
+    # ---- what the control service needs, beside DirectControl ----
     def set_up(self, port: int, up: bool) -> None:
         """Administrative state."""
-        self._engine.set_port_up(port, up)
+        super().set_up(port, up)
         self._device.port_changed(port, up)
-
-    def set_loss(self, port: int, directions: str, probability: float, every: int, seed: int) -> None:
-        """Loss of `tx`, `rx` or `both`."""
-        if directions not in ("tx", "rx", "both"):
-            raise ControlError(f"a direction is tx, rx or both, not {directions!r}")
-        for received in (False, True):
-            if directions in ("both", "rx" if received else "tx"):
-                self._engine.set_port_loss(port, probability, every, seed=seed, received=received)
-
-    def set_queue(self, port: int | None, cls: int | None, **settings: float) -> None:
-        """As `Engine.set_queue`."""
-        self._engine.set_queue(port, cls, **settings)
-        self.wake()
-
-    def set_buffer(self, size: int) -> None:
-        """As `Engine.set_buffer`."""
-        self._engine.set_buffer(size)
 
     def socket_drops(self) -> Mapping[int, Mapping[str, tuple[int, int]]]:
         """Frames for a controller that none took."""
@@ -207,14 +165,6 @@ class FileSwitch:
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
         """P4Runtime takes over what was changed."""
         self._device.meter_changed(meter, index, rates)
-
-    def write_copies(self, update: int, entry: p4r.PacketReplicationEngineEntry) -> None:
-        """Insert, modify or delete a multicast group or clone session."""
-        self._device.replication.write(update, entry)
-
-    def read_copies(self, query: p4r.PacketReplicationEngineEntry) -> list[p4r.PacketReplicationEngineEntry]:
-        """The groups or sessions asked for."""
-        return list(self._device.replication.read(query))
 
 
 def _numbered(path: Path, port: int) -> Iterator[tuple[int, int, int, bytes]]:

@@ -154,6 +154,9 @@ int xf_value_set_match(xf_ctx *x, uint32_t set, const uint64_t *key, const uint6
 uint64_t xf_random(xf_ctx *x, uint64_t low, uint64_t high);
 void xf_log(xf_ctx *x, uint32_t message, const uint64_t *words, uint32_t count);
 void xf_assert_failed(xf_ctx *x, uint32_t message);
+/* Only traced programs call these; see cgen_trace.py. The handle of no entry is 2^32 - 1. */
+uint32_t xf_entry_handle(const xf_entry *entry);
+void xf_trace(xf_ctx *x, uint32_t kind, uint64_t a, uint64_t b, uint64_t c, const uint64_t *words, uint32_t count);
 void xf_parser_loop(xf_ctx *x); /* a parser or an action was stopped because it looped */
 
 uint16_t xf_csum16(const uint8_t *data, uint32_t length);

@@ -243,4 +243,8 @@ typedef struct xf_faults {
 } xf_faults;
 void xf_faults_read(xf_engine *e, xf_faults *out);
 
+/* What a traced program told since the last call: records of kind, a, b, c, time (ns), count and `count` words. Returns
+ * how many words there are; takes them only if they fit `room`. `lost`: records that did not fit the engine's memory. */
+uint64_t xf_trace_take(xf_engine *e, uint64_t *out, uint64_t room, uint64_t *lost);
+
 #endif
