@@ -13,7 +13,7 @@ from xoff.units import format_bytes
 
 
 class Display:
-    """Progress on stderr: a live line on a terminal, a plain line per phase elsewhere."""
+    """Progress on stderr: a live line on a terminal that can redraw one, a plain line per phase elsewhere."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, quiet=quiet)
@@ -26,7 +26,7 @@ class Display:
             console=self._console,
             transient=True,
         )
-        self._live = self._console.is_terminal
+        self._live = self._console.is_terminal and not self._console.is_dumb_terminal
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from xoff.progress import Display
 
 
+def terminal(file: io.StringIO, kind: str) -> Console:
+    """A terminal whose TERM is `kind`."""
+    return Console(file=file, force_terminal=True, width=80, _environ={"TERM": kind})
+
+
 def test_bytes_reported_after_the_bar_is_gone_are_ignored() -> None:
     screen = io.StringIO()
-    display = Display(console=Console(file=screen, force_terminal=True, width=80))
+    display = Display(console=terminal(screen, "xterm"))
     with display.transfer("allreduce: 16 ranks", 4096) as bar:
         bar.update(2048)
     shown = screen.getvalue()
@@ -20,9 +26,12 @@ def test_bytes_reported_after_the_bar_is_gone_are_ignored() -> None:
     assert screen.getvalue() == shown
 
 
-def test_without_a_terminal_every_phase_is_one_plain_line() -> None:
+@pytest.mark.parametrize("console", ["no terminal", "dumb"])
+def test_where_no_line_can_be_redrawn_every_phase_is_one_plain_line(console: str) -> None:
     log = io.StringIO()
-    display = Display(console=Console(file=log, force_terminal=False, width=80))
+    display = Display(
+        console=terminal(log, "dumb") if console == "dumb" else Console(file=log, force_terminal=False)
+    )
     with display.phase("starting [20] P4 switches"):
         pass
     with display.transfer("allreduce: 16 ranks", 4096) as bar:
