@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -23,7 +23,9 @@ from switch.device_file import DeviceFileError, read_devices
 from switch.native.binding import EngineError
 from switch.native.bringup import StartError
 from switch.native.build import BuildError
+from switch.native.control.controlled import Controlled
 from switch.native.files import FileSwitch
+from switch.native.metrics import MetricsServer
 from switch.native.node import SwitchHost
 from switch.native.options import Options, OptionsError, parse_options
 from switch.native.packetloop import PacketLoopError
@@ -80,6 +82,8 @@ class _Daemon:
         self._input = b""
         self._commands: asyncio.Queue[str] = asyncio.Queue()
         self._log_file: TextIO | None = None
+        self._metrics: MetricsServer | None = None
+        self._metrics_address: str | None = None
 
     async def run(self) -> int:
         options = self._options
@@ -103,12 +107,14 @@ class _Daemon:
                 await host.add(device)
             for note in options.notes:
                 print(f"note: {note}", file=sys.stderr, flush=True)
-            _print_event({"event": "ready", "devices": host.addresses()})
+            await self._serve_metrics(host.running)
+            self._say_ready(host.addresses())
             self._listen()
             commands = asyncio.create_task(self._obey(host))
             await self._over.wait()
             commands.cancel()
         finally:
+            await self._stop_metrics()
             await host.close()
             if self._log_file is not None:
                 self._log_file.close()
@@ -121,7 +127,8 @@ class _Daemon:
             address = await switch.start(self._options.tls)
             for note in self._options.notes:
                 print(f"note: {note}", file=sys.stderr, flush=True)
-            _print_event({"event": "ready", "devices": {device.name: address}})
+            await self._serve_metrics(lambda: [switch])
+            self._say_ready({device.name: address})
             self._listen()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._over.wait(), wait_s)
@@ -134,10 +141,31 @@ class _Daemon:
             await self._over.wait()
             commands.cancel()
         finally:
+            await self._stop_metrics()
             await switch.close()
             if self._log_file is not None:
                 self._log_file.close()
         return 0
+
+    async def _serve_metrics(self, switches: Callable[[], Iterable[Controlled]]) -> None:
+        address = self._options.metrics_addr
+        if address is None:
+            return
+        self._metrics = MetricsServer(switches)
+        try:
+            self._metrics_address = await self._metrics.start(address)
+        except (OSError, ValueError) as error:
+            raise StartError(f"--metrics-addr {address} cannot be listened on: {error}") from error
+
+    def _say_ready(self, addresses: dict[str, str]) -> None:
+        event: dict[str, object] = {"event": "ready", "devices": addresses}
+        if self._metrics_address is not None:
+            event["metrics"] = self._metrics_address
+        _print_event(event)
+
+    async def _stop_metrics(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.close()
 
     def _open_records(self) -> RecordFile | None:
         options = self._options

@@ -39,6 +39,8 @@ class _Running:
     server: P4RuntimeServer
     sampler: Sampler | None
     captures: list[Capture]
+    hosted: Hosted
+    """The switch as the control service sees it."""
 
 
 class Switch:
@@ -188,6 +190,10 @@ class SwitchHost:
             raise StartError(f"there is no switch {name!r}; there are {', '.join(self._switches) or 'none'}")
         return switch
 
+    def running(self) -> list[Hosted]:
+        """The switches that run now."""
+        return [switch.running.hosted for switch in self._switches.values() if switch.running is not None]
+
     def addresses(self) -> dict[str, str]:
         """P4Runtime `host:port` by switch name."""
         return {name: switch.address for name, switch in self._switches.items()}
@@ -259,8 +265,8 @@ class SwitchHost:
             for (lossy, received), (probability, every, seed) in switch.losses.items():
                 engine.set_port_loss(lossy, probability, every, seed=seed, received=received)
             await load_program(spec, engine, device)
-            control = ControlService(Hosted(self, switch, engine, device))
-            server = P4RuntimeServer(device, [control.handler()])
+            hosted = Hosted(self, switch, engine, device)
+            server = P4RuntimeServer(device, [ControlService(hosted).handler()])
             try:
                 switch.address = await server.start(switch.address, self._tls)
             except (AddressError, TlsError) as error:
@@ -272,7 +278,7 @@ class SwitchHost:
             numbers = [port.number for port in spec.ports]
             dropped = partial(getattr, device, "packet_ins_dropped")
             sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records, dropped)
-        switch.running = _Running(engine, packets, number, sockets, device, server, sampler, captures)
+        switch.running = _Running(engine, packets, number, sockets, device, server, sampler, captures, hosted)
         for port in spec.ports:
             self._watch(switch, port)
             self._apply_link(switch, port.number)

@@ -70,6 +70,8 @@ class Options:
     pcap: Path | None = None
     """Folder for captures of every interface."""
     tls: Tls | None = None
+    metrics_addr: str | None = None
+    """`host:port` of the Prometheus endpoint."""
     use_files: int | None = None
     """Ports are pcap files; seconds to wait before they are processed."""
     text: str | None = None
@@ -114,6 +116,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         log_file=given.log_file,
         pcap=given.pcap,
         tls=_tls(given),
+        metrics_addr=given.metrics_addr,
         notes=tuple(notes),
     )
     if given.devices is not None:
@@ -228,6 +231,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--epoch", type=int, metavar="NS", help="CLOCK_MONOTONIC time that records count from")
     run.add_argument(
         "--threads", type=int, default=1, help="packet threads that share the switches (default 1)"
+    )
+    run.add_argument(
+        "--metrics-addr", metavar="HOST:PORT", help="serve Prometheus metrics at http://HOST:PORT/metrics"
     )
     run.add_argument("--stdin-lifeline", action="store_true", help="end when stdin closes")
     run.add_argument(

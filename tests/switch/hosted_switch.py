@@ -48,9 +48,9 @@ class HostedSwitch:
         return self.run(wrapped())
 
     def send(self, port, frame):
-        """A frame arrives; whatever the engine does with it is done when this returns."""
+        """A frame arrives; its ingress is over when this returns."""
         self.engine.rx(port, frame, time.monotonic_ns())
-        self.engine.next_deadline()
+        self.host.wake(self.host.find("s1"))
 
     def close(self):
         self.run(self.host.close())
