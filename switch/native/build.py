@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switch.native.cgen import SYMBOL, generate
+from switch.native.elf import forbid_executable_stack
 from switch.native.program import Program
 
 HERE = Path(__file__).parent
@@ -119,6 +120,8 @@ def _compile(
         if done.returncode or not made.exists():
             complaint = (done.stderr or done.stdout).strip()[:2000]
             raise BuildError(f"{compiler.name} could not compile {sources[0].name}:\n{complaint}")
+        if compiler.is_tcc:
+            forbid_executable_stack(made)
         made.replace(target)
 
 

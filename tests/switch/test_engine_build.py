@@ -15,6 +15,7 @@ from probe import engine, frame, queues_program, seen
 
 from switch.native import build
 from switch.native.binding import Engine, EngineError
+from switch.native.elf import PF_R, PF_W, PT_GNU_STACK, segments
 
 RUN = """
 import sys
@@ -57,6 +58,8 @@ def test_tcc_and_the_machines_compiler_make_the_same_switch(name: str, tmp_path:
     frames.write_bytes(bytes(rng.choice([rng.randrange(24), rng.randrange(256)]) for _ in range(96 * 400)))
     cache = tmp_path / "cache"
     assert run("cc", cache, name, frames) == run("tcc", cache, name, frames)
+    for library in cache.glob("*.so"):  # glibc 2.41 refuses a library that is silent about its stack
+        assert (PT_GNU_STACK, PF_R | PF_W) in segments(library.read_bytes()), library.name
 
 
 def test_without_any_compiler_the_error_says_what_to_install(
