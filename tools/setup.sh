@@ -13,7 +13,7 @@ stamp=.venv/xoff-setup
 # Without these there is no environment at all.
 needed=(python3-venv ca-certificates)
 # With these there are Mininet fabrics, optimised switches, and tools to look into them.
-wanted=(mininet gcc libc6-dev ethtool iproute2 iputils-ping tcpdump)
+wanted=(mininet gcc libc6-dev ethtool iproute2 iputils-ping procps tcpdump)
 
 say() { echo "setup: $*"; }
 fail() {
