@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -77,9 +78,12 @@ def run_sweep(
     if done:
         err.print(f"{len(done)} of {len(plan.points)} points are done already", highlight=False)
     try:
-        for point, row in _run(left, store, folder, workers, dask, keep_runs):
-            done[point.id] = row
+        with closing(_run(left, store, folder, workers, dask, keep_runs)) as finished:
+            for point, row in finished:
+                done[point.id] = row
     finally:
+        # What was written last may not have come this far when an interrupt did.
+        done |= {p.id: row for p in left if p.id not in done and (row := _read_row(store, p)) is not None}
         rows = [_labelled(point, done[point.id]) for point in plan.points if point.id in done]
         if rows:
             write_table(folder / FILE, list(plan.axes), rows)
@@ -90,7 +94,7 @@ def run_sweep(
 
 def _run(
     left: list[Point], store: Path, folder: Path, workers: int, dask: str | None, keep_runs: bool
-) -> Iterable[tuple[Point, Row]]:
+) -> Generator[tuple[Point, Row], None, None]:
     if not left:
         return
     by_id = {point.id: point for point in left}
