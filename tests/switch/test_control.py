@@ -346,6 +346,26 @@ def script(address, text):
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
 
 
+@pytest.mark.parametrize(
+    "command, complaint",
+    [
+        ("mc_node_create 1 -1", "port -1 is not in 0..511"),
+        ("mc_node_create 1 2 2", "a port is given twice"),
+        ("mc_node_associate 9 9", "there is no multicast group 9"),
+        ("mirroring_add 0 1", "session 0 is not in 1..32767"),
+        ("register_read stored 8", "its size is 8"),
+        ("table_add acl drop 1&&&2 1->2 0&&&0 =>", "need a priority"),
+        ("table_add acl mark 1&&&2 1->2 => 1 2 3", "has 3 key fields, 2 are given"),
+        ("table_add forwarding forward_counted 1", "the key ends with =>"),
+        ("table_add forwarding mark 1 => 2 3", "there is no action of table EntitiesIngress.forwarding mark"),
+        ("counter_read cells", "usage: counter_read COUNTER INDEX"),
+    ],
+)
+def test_a_wrong_command_is_refused_with_a_sentence(client, command, complaint):
+    (line,), ok = client.command(command)
+    assert not ok and line.startswith("Error: ") and complaint in line
+
+
 TROUBLED = """\
 # a comment
 nonsense 1

@@ -139,7 +139,7 @@ class CopyCommands(CommandBase):
 
 
 def _port_map(ports: list[int]) -> str:
-    return f"{sum(1 << port for port in set(ports)):b}" if ports else ""
+    return f"{sum(1 << port for port in ports):b}" if ports else ""
 
 
 def _ports(words: tuple[str, ...]) -> list[int]:
@@ -147,7 +147,13 @@ def _ports(words: tuple[str, ...]) -> list[int]:
         if words[-1] != "|":
             raise LiteralError("link aggregation groups are not supported")
         words = words[:-1]
-    return [number(word, "port") for word in words]
+    ports = [number(word, "port") for word in words]
+    for port in ports:
+        if not 0 <= port < 512:
+            raise LiteralError(f"port {port} is not in 0..511")
+    if len(set(ports)) < len(ports):
+        raise LiteralError("a port is given twice")
+    return ports
 
 
 def _session(session: int) -> p4r.PacketReplicationEngineEntry:
