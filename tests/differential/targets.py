@@ -145,17 +145,23 @@ class Native:
             out += self.engine.poll(self.now)
             after = self.engine.next_deadline()
             if after is None:
+                if "digest" in self.engine.pending():
+                    self._drain()
                 return out
             self.now = max(self.now, after)
         raise Endless
 
-    def reads(self, info: p4i.P4Info) -> Reads:
-        """Counters, registers and digests."""
+    def _drain(self) -> None:
+        """Send on what waits in the engine, on the event loop that the device's timers belong to."""
 
         async def drained() -> None:
             self.device.drain(self.engine.pending())
 
         self._run(drained())
+
+    def reads(self, info: p4i.P4Info) -> Reads:
+        """Counters, registers and digests."""
+        self._drain()
         reads = Reads()
         for kind, name, entity in _requests(info):
             responses, error = self._run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -59,7 +59,7 @@ def joined(*fields: tuple[int, int]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory):
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("hashes")
     json, p4info = folder / "hashes.json", folder / "hashes.txtpb"
     words = [sys.executable, "-m", "compiler", str(SOURCE), "-o", str(json), "--p4runtime-files", str(p4info)]
