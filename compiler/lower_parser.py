@@ -127,9 +127,7 @@ def _select(scope: Scope, node: tree.Select, head: ir.State, heads: dict[tree.St
 
 
 def _keys(scope: Scope, expr: tree.Expr) -> list[ir.Expr]:
-    direct = _direct_lookahead(scope, expr)
-    if direct is not None:
-        return [direct]
+    # What is looked ahead at goes through a cell too: BMv2 reads a key's bits whether or not the packet has them.
     value = rvalue(scope, lower(scope, expr), expr)
     keys: list[ir.Expr] = []
     for leaf in leaves(value):
@@ -140,16 +138,6 @@ def _keys(scope: Scope, expr: tree.Expr) -> list[ir.Expr]:
             part = cell
         keys.append(part)
     return keys
-
-
-def _direct_lookahead(scope: Scope, expr: tree.Expr) -> ir.Lookahead | None:
-    """`packet.lookahead<bit<N>>()` as a key needs no cell."""
-    if not (isinstance(expr, tree.Call) and expr.kind == "extern_method" and expr.method == "lookahead"):
-        return None
-    type_ = scalar_of(scope.type(expr))
-    if type_ is None or type_.kind != "bit" or type_.width == 0:
-        return None
-    return ir.Lookahead(0, type_)
 
 
 def _constant(scope: Scope, node: tree.Expr) -> int:

@@ -83,6 +83,18 @@ def test_select_values_are_the_byte_padded_fields_one_after_another() -> None:
     assert transitions[2]["type"] == "default"
 
 
+def test_a_select_on_bits_ahead_looks_at_them_before_it_chooses() -> None:
+    """BMv2 checks that the packet is long enough where a lookahead is assigned, not where it is a key."""
+    document = program(
+        parser="transition select(p.lookahead<bit<8>>()) { 0: accept; default: more; }",
+        states="state more { transition accept; }",
+    )
+    state = document["parsers"][0]["parse_states"][0]
+    assert [key["type"] for key in state["transition_key"]] == ["field"]
+    last = state["parser_ops"][-1]
+    assert (last["op"], last["parameters"][1]) == ("set", {"type": "lookahead", "value": [0, 8]})
+
+
 ENTRIES = """
 action set(bit<16> v) { hdr.h.w = v; }
 table exact_t { key = { hdr.h.a: exact; } actions = { set; } const entries = { 1: set(0x123); }
