@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compiler.driver import Compiled, compile_source
-from compiler.dump import dump_object
+from compiler.dump import PASSES, dump_object
 from compiler.errors import CompileError, Diagnostic
 from compiler.preprocess import preprocess
 from compiler.protobuf_output import write_entries, write_p4info
 from compiler.source import Source
-
-PASSES = ("lower", "graph")
 
 
 def version() -> str:

@@ -126,7 +126,42 @@ class GraphBuilder:
                 self._dispatch(table, places)
         self.tables.reverse()
         self.conditionals.reverse()
+        self._must_end(first)
         return Graph(pipeline.name, first, self.tables, self.conditionals, pipeline.pos)
+
+    def _must_end(self, first: Next) -> None:
+        """Every way through the graph comes to its end: a packet passes a table once. Raises UnsupportedFlow."""
+        leads: dict[str, list[str]] = {}
+        for node in self.tables:
+            leads[node.table.name] = [to for to in (*node.after.values(), node.base) if to is not None]
+        for branch in self.conditionals:
+            leads[branch.name] = [to for to in (branch.yes, branch.no) if to is not None]
+        done: set[str] = set()
+        way: dict[str, list[str]] = {} if first is None else {first: list(leads[first])}
+        while way:
+            name = next(reversed(way))
+            if not way[name]:
+                done.add(name)
+                del way[name]
+                continue
+            to = way[name].pop()
+            if to in way:
+                names = list(way)
+                raise self._endless(set(names[names.index(to) :]))
+            if to not in done:
+                way[to] = list(leads[to])
+
+    def _endless(self, circle: set[str]) -> UnsupportedFlow:
+        for table, places in self.applications.items():
+            if table.name in circle and len(places) > 1:
+                message = f"a packet could come to the table {table.name} twice; the target looks it up once: make it"
+                return UnsupportedFlow(
+                    places[-1].pos, f"{message} two tables, or apply it in branches of one if"
+                )
+        (pos, name) = next((p[0].pos, t.name) for t, p in self.applications.items() if t.name in circle)
+        return UnsupportedFlow(
+            pos, f"the table {name} in a loop: the target looks a packet up once in a table"
+        )
 
     # ------------------------------------------------------------------ what can stay in one action
 

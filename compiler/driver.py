@@ -47,16 +47,23 @@ def compile_source(source: Source, dump: Dump | None = None) -> Compiled:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, RECURSION_LIMIT))
     try:
-        program = check_source(source)
-        if dump is not None:
+        if dump is None:
+            program = check_source(source)
+        else:
+            dump("preprocess", source)
+            program = check_source(source, lambda parsed: dump("parse", (source, parsed)))
             dump("check", program)
         problems: list[Diagnostic] = []
         try:
             text, entries = _p4info(program)
+            if dump is not None:
+                dump("p4info", text)
         except CompileError as found:
             problems += found.diagnostics
         try:
             document, warnings = back_end(program, dump)
+            if dump is not None:
+                dump("json", document)
         except CompileError as found:
             places = {(d.file, d.line) for d in problems}
             problems += [d for d in found.diagnostics if (d.file, d.line) not in places]

@@ -1,17 +1,33 @@
-"""Printing the low-level program and its control-flow graphs, for `--dump`."""
+"""What each pass makes, as text, for `--dump PASS`."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any, TextIO
 
-from compiler import ir
+from compiler import ir, tree
 from compiler.control_flow import Graph
+from compiler.pretty import pretty_checked, pretty_source
+from compiler.source import Source
+
+PASSES = ("preprocess", "parse", "check", "p4info", "lower", "graph", "json")
+"""In the order in which they run."""
 
 
 def dump_object(what: object, out: TextIO) -> None:
-    """Print a low-level unit (`ir.Unit`) or a list of graphs."""
-    if isinstance(what, ir.Unit):
+    """Print what a pass made: text, a tree (with its source), a checked program, a low-level unit, graphs, JSON."""
+    if isinstance(what, str):
+        out.write(what)
+    elif isinstance(what, Source):
+        out.write(what.text)
+    elif isinstance(what, tuple):
+        out.write(pretty_source(*what))
+    elif isinstance(what, tree.TypedProgram):
+        out.write(pretty_checked(what))
+    elif isinstance(what, dict):
+        out.write(json.dumps(what, indent=1) + "\n")
+    elif isinstance(what, ir.Unit):
         _unit(what, out)
     elif isinstance(what, list):
         for graph in what:

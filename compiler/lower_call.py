@@ -277,9 +277,8 @@ def _returns(body: tree.Node) -> int:
     return 0
 
 
-def _function(scope: Scope, node: tree.Call) -> Value:
-    from compiler.lower_stmt import statements
-
+def function_scope(scope: Scope, node: tree.Call) -> tuple[Scope, Bound]:
+    """The scope of a called function's body, and its arguments."""
     decl = node.target
     assert isinstance(decl, tree.FunctionDecl)
     tvars = {var: types.substitute(t, scope.tvars) for var, t in node.type_arguments.items()}
@@ -287,8 +286,15 @@ def _function(scope: Scope, node: tree.Call) -> Value:
     env: dict[object, Any] = {a.param.node: v for a, v in zip(node.bound, bound.values, strict=True)}
     for param, value in zip(decl.params, bound.values, strict=False):
         env[param] = value
-    inner = scope.derive(env=env, tvars=tvars, cells={}, result=None)
-    result_type = types.substitute(decl.result.type, tvars)
+    return scope.derive(env=env, tvars=tvars, cells={}, result=None), bound
+
+
+def _function(scope: Scope, node: tree.Call) -> Value:
+    from compiler.lower_stmt import statements
+
+    decl = node.target
+    inner, bound = function_scope(scope, node)
+    result_type = types.substitute(decl.result.type, inner.tvars)
     if isinstance(result_type, types.VoidType):
         inline(scope, inner, bound, node, lambda body: statements(body, decl.body.statements))
         return Nothing()

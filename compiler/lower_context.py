@@ -53,8 +53,6 @@ class Lowering:
     names: dict[str, int] = field(default_factory=dict)
     packet_headers: set[str] = field(default_factory=set)
     """Instances of the `headers` parameter."""
-    emitted_copies: list[ir.HeaderRef] = field(default_factory=list)
-    """Instances that hold what the deparser emits under a condition or makes itself."""
     problems: list[Diagnostic] = field(default_factory=list)
     """Errors of statements that were skipped."""
     shown: set[tuple[str, str]] = field(default_factory=set)
@@ -121,10 +119,8 @@ class Scope:
     """In a table's action: the cell that tells the caller about `exit` (None: BMv2's own exit will do)."""
     break_label: int | None = None
     continue_label: int | None = None
-    in_loop: bool = False
-    """In the body of a loop that stays a loop."""
     always: bool = False
-    """In the deparser: every packet gets here."""
+    """In the deparser: a call that is a statement which every packet gets to."""
     depth: int = 0
     """How many inlined controls, actions and functions are around."""
 

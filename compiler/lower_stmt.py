@@ -170,10 +170,10 @@ def _for(scope: Scope, node: tree.For) -> None:
     statements(scope, node.init)
     low = scope.low
     end, again = low.label(), low.label()
-    loop = scope.derive(out=[], in_loop=True)
+    loop = scope.derive(out=[])
     condition = read(loop, node.condition)
     loop.emit(ir.If(arith.not_(condition), [ir.Leave(end)], [], pos=node.pos))
-    body = loop.derive(out=[], break_label=end, continue_label=again)
+    body = scope.derive(out=[], break_label=end, continue_label=again)
     statement(body, node.body)
     ir.trim_tail(body.out, again)
     loop.emit(ir.Block(again, body.out, pos=node.pos))
@@ -189,7 +189,6 @@ def _for_in(scope: Scope, node: tree.ForIn) -> None:
     body = scope.derive(out=[], break_label=end, continue_label=again)
     collection = node.collection
     if isinstance(collection, tree.RangeExpr):
-        body.in_loop = True
         counter = as_scalar(scope, variable, node)
         first = freeze(scope, cast(scope, read(scope, collection.low), scope.type(node.var), node), node)
         last = freeze(scope, cast(scope, read(scope, collection.high), scope.type(node.var), node), node)
@@ -238,7 +237,7 @@ def _return(scope: Scope, node: tree.Return) -> None:
 
 
 def _exit(scope: Scope, node: tree.Exit) -> None:
-    if scope.block not in ("ingress", "egress", "deparser"):
+    if scope.block not in ("ingress", "egress"):
         scope.fail(node, f"exit in the {scope.block} is not supported")
     scope.exit_used[0] = True
     if scope.in_table_action and scope.exit_label == 0:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from compiler import tree
+from compiler import tree, types
 from compiler.source import Source
 
 
@@ -18,6 +19,37 @@ def pretty(program: tree.Program, skip: Callable[[tree.Decl], bool] | None = Non
             printer.declaration(decl)
     return "\n".join(printer.lines) + "\n"
 
+
+def pretty_checked(program: tree.TypedProgram) -> str:
+    """The checked program as P4: casts that were put in are written out, types and values follow in comments."""
+    token = _typed.set(True)
+    try:
+        return pretty_source(program.source, program.tree)
+    finally:
+        _typed.reset(token)
+
+
+PATHS = (tree.Name, tree.This, tree.TypeExpr, tree.Member, tree.Index, tree.Slice, tree.PlusSlice)
+"""Expressions that are printed in one piece: `hdr.stack[1].field`."""
+
+NOTED = (tree.Call, tree.Binary, tree.Unary, *PATHS)
+"""Expressions whose type or value a reader may want to know."""
+
+VALUES = (
+    types.BitType,
+    types.InfIntType,
+    types.BoolType,
+    types.VarbitType,
+    types.ErrorType,
+    types.EnumType,
+    types.SerEnumType,
+    types.RecordType,
+    types.StackType,
+    types.TupleType,
+)
+"""Types whose values exist while a packet is processed."""
+
+_typed: ContextVar[bool] = ContextVar("typed", default=False)
 
 SYSTEM = ("core.p4", "v1model.p4")
 
@@ -36,7 +68,7 @@ def pretty_source(source: Source, program: tree.Program) -> str:
     head = "".join(f"#include <{name}>\n" for name in seen)
     for decl in program.decls:
         if isinstance(decl, tree.ConstDecl) and decl.name == "__v1model_version":
-            head = f"#define V1MODEL_VERSION {expr_text(decl.init)}\n{head}"
+            head = f"#define V1MODEL_VERSION {decl.value or _plain(decl.init)}\n{head}"
     return head + text
 
 
@@ -51,12 +83,15 @@ def _string(text: str) -> str:
 def type_text(ref: tree.TypeRef) -> str:
     """A type as written."""
     if isinstance(ref, tree.BaseTypeRef):
-        return ref.name if ref.size is None else f"{ref.name}<({expr_text(ref.size)})>"
+        if ref.size is None:
+            return ref.name
+        size = _plain(ref.size)
+        return f"{ref.name}<{size}>" if isinstance(ref.size, tree.IntLiteral) else f"{ref.name}<({size})>"
     if isinstance(ref, tree.NamedTypeRef):
         name = ("." if ref.absolute else "") + ref.name
         return name if not ref.args else f"{name}<{', '.join(map(type_text, ref.args))}>"
     if isinstance(ref, tree.StackTypeRef):
-        return f"{type_text(ref.element)}[{expr_text(ref.size)}]"
+        return f"{type_text(ref.element)}[{_plain(ref.size)}]"
     if isinstance(ref, tree.TupleTypeRef):
         return f"tuple<{', '.join(map(type_text, ref.elements))}>"
     assert isinstance(ref, tree.ListTypeRef)
@@ -71,9 +106,35 @@ def _literal(node: tree.IntLiteral) -> str:
 
 def expr_text(node: tree.Expr) -> str:
     """An expression, fully parenthesised."""
+    return _typed_text(node) if _typed.get() else _plain(node)
+
+
+def _plain(node: tree.Expr) -> str:
     text: Callable[[Any], str] | None = _EXPRESSIONS.get(type(node))
     assert text is not None, node
-    return text(node)
+    token = _typed.set(False) if isinstance(node, PATHS) else None
+    try:
+        return text(node)
+    finally:
+        if token is not None:
+            _typed.reset(token)
+
+
+def _typed_text(node: tree.Expr) -> str:
+    """With what the checker found out: implicit casts, and behind places and calls `/* type */` or `/* = value */`."""
+    base = types.underlying(node.type)
+    number = node.value
+    literal = isinstance(node, tree.IntLiteral | tree.Cast) and isinstance(number, int)
+    if literal and isinstance(node.type, types.BitType) and number >= 0:
+        return f"{node.type.width}{'s' if node.type.signed else 'w'}{number}"
+    text = _plain(node)
+    if isinstance(node, tree.Cast) and node.ref is None:
+        return f"(({node.type}){text})"
+    told = isinstance(node, tree.Binary | tree.Unary) and isinstance(base, types.BoolType)
+    if not told and isinstance(node, NOTED) and isinstance(base, VALUES):
+        known = isinstance(number, int) and not isinstance(base, types.BoolType)
+        return f"{text} /* {f'= {number}' if known else node.type} */"
+    return text
 
 
 def _all(nodes: Sequence[tree.Expr]) -> str:
@@ -82,7 +143,7 @@ def _all(nodes: Sequence[tree.Expr]) -> str:
 
 def _call(node: tree.Call) -> str:
     generics = "" if not node.type_args else f"<{', '.join(map(type_text, node.type_args))}>"
-    return f"{expr_text(node.callee)}{generics}({_arguments(node.args)})"
+    return f"{_plain(node.callee)}{generics}({_arguments(node.args)})"
 
 
 def _arguments(arguments: Sequence[tree.Argument]) -> str:

@@ -4,7 +4,7 @@ order; the parts of a declaration in the `typecheck_*` modules that this class i
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,11 +36,13 @@ def check(
     return check_source(source)
 
 
-def check_source(source: Source) -> tree.TypedProgram:
-    """The checked program in preprocessed text. Raises CompileError."""
+def check_source(source: Source, parsed: Callable[[tree.Program], None] | None = None) -> tree.TypedProgram:
+    """The checked program in preprocessed text; `parsed` sees the tree before. Raises CompileError."""
     with _deep_recursion():
         try:
             program = parse(source)
+            if parsed is not None:
+                parsed(program)
             checker = Checker(source)
             checker.program(program)
         except RecursionError:

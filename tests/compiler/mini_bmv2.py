@@ -80,6 +80,10 @@ class Switch:
             members = [names[i] for i in union["header_ids"]]
             for member in members:
                 self.unions[member] = members
+        unions = {u["id"]: u["name"] for u in document["header_unions"]}
+        self.union_stacks = {
+            s["name"]: [unions[i] for i in s["header_union_ids"]] for s in document["header_union_stacks"]
+        }
         self.actions = {a["id"]: a for a in document["actions"]}
         self.registers = {r["name"]: [0] * r["size"] for r in document["register_arrays"]}
         self.widths = {r["name"]: r["bitwidth"] for r in document["register_arrays"]}
@@ -151,6 +155,12 @@ class Switch:
                     raise self._error("StackOutOfBounds")
                 header = self.stacks[target["value"]][position]
                 self.next[target["value"]] += 1
+            elif target["type"] == "union_stack":
+                stack, member = target["value"]
+                if self.next.setdefault(stack, 0) >= len(self.union_stacks[stack]):
+                    raise self._error("StackOutOfBounds")
+                header = f"{self.union_stacks[stack][self.next[stack]]}.{member}"
+                self.next[stack] += 1
             else:
                 header = target["value"]
             length = self.value(params[1]["value"]) if len(params) > 1 else 0
