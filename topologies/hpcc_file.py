@@ -43,8 +43,10 @@ def read_hpcc_topology(path: Path) -> nx.MultiGraph:
     """The fabric in a `topology.txt`. Raises TopologyError naming file and line."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+    except UnicodeDecodeError:
+        raise TopologyError(f"{path}: cannot be read: it is not a text file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise TopologyError(f"{path}: cannot be read: {reason}") from None
     return parse_hpcc_topology(text, str(path))
 

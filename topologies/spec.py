@@ -50,6 +50,10 @@ def topology_from_spec(spec: str | Path | Mapping[str, Any]) -> nx.MultiGraph:
         raise TopologyError(
             f"a topology is a text such as fattree:k=4 or a mapping, not {type(spec).__name__}"
         )
+    if "\0" in spec:
+        raise TopologyError(
+            "a topology is a text such as fattree:k=4 or a path; it cannot hold a NUL character"
+        )
     family, _, body = spec.strip().partition(":")
     if family.lower() in FAMILIES:
         return build(family, _parse_pairs(family, body))

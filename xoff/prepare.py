@@ -127,8 +127,8 @@ class Program:
 def compile_program(experiment: Experiment) -> Program:
     """Compile the experiment's P4 program, or find it in the cache. CompileError shows what is wrong in it."""
     source = Path(experiment.program) if experiment.program else FABRIC_P4
-    if not source.is_file():
-        raise XoffError(f"program: there is no file {source}.")
+    if "\0" in str(source) or not source.is_file():
+        raise XoffError(f"program: there is no file {str(source)!r}.")
     begun = time.perf_counter()
     compiled = compile_cached(source, CACHE / "programs")
     return Program(source.stem, compiled, round(time.perf_counter() - begun, 3))

@@ -103,3 +103,9 @@ def test_times_are_read_with_their_units(text: str | int, ns: int) -> None:
 @pytest.mark.parametrize(("text", "size"), [("64KiB", 65536), ("400KB", 400_000), ("2M", 2_000_000), (9, 9)])
 def test_sizes_are_read_with_their_units(text: str | int, size: int) -> None:
     assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("spec", ["/\0", "a\0.txt", {"file": "x\0"}, "file:\0"])
+def test_a_path_with_a_nul_character_is_refused_in_a_sentence(spec: object) -> None:
+    with pytest.raises(TopologyError):
+        topology_from_spec(spec)  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ def test_a_flow_file_is_a_workload(tmp_path):
         ("allreduce:flavour=mint", "no option 'flavour'"),
         ({"bytes": 5}, "give `kind:`"),
         ("nowhere/flow.txt", "cannot read"),
+        ("a\0/flow.txt", "cannot read"),
         ("incast:bytes=1MB,senders=7", "7 senders"),
     ],
 )

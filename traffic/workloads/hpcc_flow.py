@@ -25,6 +25,8 @@ def read_flows(path: Path, hosts: Sequence[str]) -> Workload:
         raise TrafficError(f"{path}: cannot read the flow file ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise TrafficError(f"{path}: not a text file; a flow file has lines of `{COLUMNS}`.") from None
+    except ValueError as error:  # a NUL character in the path
+        raise TrafficError(f"{str(path)!r}: cannot read the flow file ({error}).") from None
     return parse_flows(text, hosts, str(path))
 
 
