@@ -27,6 +27,8 @@ class PortSpec:
     """Link rate in bit/s on wire bytes (`switch.link.wire_bytes`); 0 = unlimited."""
     delay_ns: int = 0
     """Propagation delay towards the peer."""
+    peer: str | None = None
+    """`NAME:PORT` of the switch at the far end, where there is one. Links in memory go by it."""
 
 
 @dataclass(frozen=True)

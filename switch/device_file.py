@@ -41,6 +41,7 @@ def read_devices(path: Path) -> tuple[DeviceSpec, ...]:
         devices = tuple(device_from_json(item, f"device {index}") for index, item in enumerate(data))
         _check_unique("name", [device.name for device in devices])
         _check_unique("device id", [device.device_id for device in devices])
+        _check_peers(devices)
     except DeviceFileError as error:
         raise DeviceFileError(f"{path}: {error}") from error
     return devices
@@ -115,6 +116,15 @@ def _checked(data: object, cls: type, where: str) -> dict[str, Any]:
         if accepted is not None and (not isinstance(value, accepted) or isinstance(value, bool)):
             raise DeviceFileError(f"{where}: {name} must be {field.type}, not {json.dumps(value)}")
     return data
+
+
+def _check_peers(devices: Iterable[DeviceSpec]) -> None:
+    """Each peer is a port of the file that names this one as its own peer."""
+    peers = {f"{device.name}:{port.number}": port.peer for device in devices for port in device.ports}
+    for end, peer in peers.items():
+        if peer is not None and peers.get(peer) != end:
+            back = "there is no such port" if peer not in peers else f"whose peer is {peers[peer]}"
+            raise DeviceFileError(f"port {end} has the peer {peer}, {back}")
 
 
 def _check_unique(what: str, values: Iterable[object]) -> None:

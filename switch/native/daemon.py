@@ -100,6 +100,7 @@ class _Daemon:
             log=self._logger(),
             pcap=options.pcap,
             tls=options.tls,
+            links_in_memory=options.links == "memory",
         )
         try:
             await host.start()

@@ -26,6 +26,12 @@ struct slot {
     xl_port_stats stats;
 };
 
+/* The far end of a link that does not leave the process (xl_link). */
+struct peer {
+    int device; /* -1: none */
+    uint32_t port;
+};
+
 struct device {
     xf_engine *engine; /* NULL: free */
     uint64_t deadline;
@@ -33,6 +39,7 @@ struct device {
     int notified; /* its pending work was announced and not taken yet (events_lock) */
     uint64_t unattached_packets, unattached_bytes; /* sent to a port that has no socket */
     int slots[XF_MAX_PORTS];
+    struct peer peers[XF_MAX_PORTS];
 };
 
 struct xl_loop {
@@ -42,6 +49,7 @@ struct xl_loop {
     volatile int stop, waiting;
     volatile int woken[XL_MAX_DEVICES];
     int running, no_pwait2;
+    int handed; /* frames went to another device in memory: it may have to be polled again */
     pthread_t thread;
     uint64_t timer_set;
     struct device *devices[XL_MAX_DEVICES];
@@ -177,7 +185,21 @@ static void send_messages(struct slot *slot, struct mmsghdr *messages, int count
     }
 }
 
-static void transmit(xl_loop *loop, struct device *device, const xf_frame *frames, int count) {
+/* The engine copies the bytes, which belong to the sender until it is polled again. */
+static void hand_over(xl_loop *loop, struct peer peer, const struct iovec *vectors, int count, uint64_t now) {
+    struct device *device = loop->devices[peer.device];
+    xf_frame frames[BATCH];
+    for (int i = 0; i < count; i++) {
+        frames[i].data = vectors[i].iov_base;
+        frames[i].length = (uint32_t)vectors[i].iov_len;
+        frames[i].port = peer.port;
+    }
+    xf_rx_burst(device->engine, frames, (uint32_t)count, now);
+    device->dirty = 1;
+    loop->handed = 1;
+}
+
+static void transmit(xl_loop *loop, struct device *device, const xf_frame *frames, int count, uint64_t now) {
     static struct mmsghdr zero;
     struct mmsghdr messages[BATCH];
     struct iovec vectors[BATCH];
@@ -202,6 +224,8 @@ static void transmit(xl_loop *loop, struct device *device, const xf_frame *frame
         int slot = port < XF_MAX_PORTS ? device->slots[port] : -1;
         if (slot >= 0) {
             send_messages(&loop->slots[slot], messages, number);
+        } else if (port < XF_MAX_PORTS && device->peers[port].device >= 0) {
+            hand_over(loop, device->peers[port], vectors, number, now);
         } else {
             for (int i = 0; i < number; i++)
                 device->unattached_bytes += vectors[i].iov_len;
@@ -217,8 +241,8 @@ static void serve(xl_loop *loop, int number, uint64_t now) {
     do {
         count = xf_poll(device->engine, now, frames, BATCH);
         if (count > 0)
-            transmit(loop, device, frames, count);
-    } while (count == BATCH);
+            transmit(loop, device, frames, count, now);
+    } while (count == BATCH && !loop->handed); /* frames may come back for ever; the other devices have their turn */
     device->dirty = 0;
     device->deadline = xf_deadline(device->engine);
     if (xf_pending(device->engine) && !device->notified) {
@@ -254,19 +278,10 @@ static int wait_ready(xl_loop *loop, uint64_t deadline) {
     return epoll_wait(loop->epoll, loop->ready, EVENTS, -1);
 }
 
-static uint64_t turn(xl_loop *loop, int count) {
-    uint64_t now = clock_ns();
-    for (int i = 0; i < count; i++) {
-        uint64_t data = loop->ready[i].data;
-        if (data == WAKE_EVENT || data == TIMER_EVENT) {
-            uint64_t value;
-            read(data == WAKE_EVENT ? loop->wake : loop->timer, &value, sizeof value);
-            continue;
-        }
-        struct slot *slot = &loop->slots[data & 0xffffffff];
-        if (slot->fd >= 0 && slot->generation == data >> 32)
-            receive(loop, slot, now);
-    }
+#define PASSES 8 /* through all devices in one turn, while links in memory carry frames on */
+
+/* Polls the devices that have something to do; returns the nearest deadline. */
+static uint64_t serve_all(xl_loop *loop, uint64_t now) {
     uint64_t nearest = XF_NEVER;
     for (int i = 0; i < loop->device_count; i++) {
         struct device *device = loop->devices[i];
@@ -282,6 +297,28 @@ static uint64_t turn(xl_loop *loop, int count) {
             nearest = device->deadline;
     }
     return nearest;
+}
+
+static uint64_t turn(xl_loop *loop, int count) {
+    uint64_t now = clock_ns();
+    for (int i = 0; i < count; i++) {
+        uint64_t data = loop->ready[i].data;
+        if (data == WAKE_EVENT || data == TIMER_EVENT) {
+            uint64_t value;
+            read(data == WAKE_EVENT ? loop->wake : loop->timer, &value, sizeof value);
+            continue;
+        }
+        struct slot *slot = &loop->slots[data & 0xffffffff];
+        if (slot->fd >= 0 && slot->generation == data >> 32)
+            receive(loop, slot, now);
+    }
+    uint64_t nearest;
+    int passes = PASSES;
+    do {
+        loop->handed = 0;
+        nearest = serve_all(loop, now);
+    } while (loop->handed && --passes);
+    return loop->handed ? now : nearest;
 }
 
 static void *run(void *argument) {
@@ -380,8 +417,10 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
             device->notified = 0;
             device->deadline = XF_NEVER;
             device->unattached_packets = device->unattached_bytes = 0;
-            for (int i = 0; i < XF_MAX_PORTS; i++)
+            for (int i = 0; i < XF_MAX_PORTS; i++) {
                 device->slots[i] = -1;
+                device->peers[i].device = -1;
+            }
         }
     }
     control_unlock(loop);
@@ -410,10 +449,31 @@ int xl_device_remove(xl_loop *loop, int number) {
         for (uint32_t port = 0; port < XF_MAX_PORTS; port++)
             if (device->slots[port] >= 0)
                 drop_port(loop, device, port);
+        for (int i = 0; i < loop->device_count; i++)
+            for (uint32_t port = 0; port < XF_MAX_PORTS; port++)
+                if (loop->devices[i]->peers[port].device == number)
+                    loop->devices[i]->peers[port].device = -1;
         device->engine = NULL;
     }
     control_unlock(loop);
     return device ? 0 : XF_ENOENT;
+}
+
+int xl_link(xl_loop *loop, int a, uint32_t a_port, int b, uint32_t b_port) {
+    int result = 0;
+    control_lock(loop);
+    struct device *from = find_device(loop, a), *to = find_device(loop, b);
+    if (!from || !to || a_port >= XF_MAX_PORTS || b_port >= XF_MAX_PORTS) {
+        result = XF_ENOENT;
+    } else if (from->slots[a_port] >= 0 || to->slots[b_port] >= 0 || from->peers[a_port].device >= 0 ||
+               to->peers[b_port].device >= 0) {
+        result = XF_EEXIST;
+    } else {
+        from->peers[a_port] = (struct peer){b, b_port};
+        to->peers[b_port] = (struct peer){a, a_port};
+    }
+    control_unlock(loop);
+    return result;
 }
 
 int xl_port_add(xl_loop *loop, int number, uint32_t port, int fd) {

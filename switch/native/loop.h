@@ -34,6 +34,9 @@ int xl_device_add(xl_loop *loop, xf_engine *engine);
 int xl_device_remove(xl_loop *loop, int device);
 int xl_port_add(xl_loop *loop, int device, uint32_t port, int fd);
 int xl_port_remove(xl_loop *loop, int device, uint32_t port);
+/* Joins two ports without sockets: what leaves one arrives at the other within the process, at once. Lasts until one of
+ * the devices is removed. */
+int xl_link(xl_loop *loop, int a, uint32_t a_port, int b, uint32_t b_port);
 /* A control thread has changed the device: poll it now. */
 void xl_wake(xl_loop *loop, int device);
 /* Becomes readable when a device has something for a control thread (xf_pending). */

@@ -75,8 +75,12 @@ class SwitchHost:
         log: Callable[[str], None] = print,
         pcap: Path | None = None,
         tls: Tls | None = None,
+        links_in_memory: bool = False,
     ) -> None:
         """`threads` packet threads share the switches; `pcap` is a folder for captures; `tls` is for every server.
+
+        `links_in_memory` joins ports that name each other as peers within this process (one thread only): their
+        interfaces are not touched.
 
         Raises BuildError, PacketLoopError.
         """
@@ -86,6 +90,7 @@ class SwitchHost:
         self._log = log
         self._pcap = pcap
         self._tls = tls
+        self._in_memory = links_in_memory
         self._switches: dict[str, Switch] = {}
         self._by_number: dict[tuple[int, int], Switch] = {}
         self._watches: dict[str, LinkWatch] = {}
@@ -286,6 +291,24 @@ class SwitchHost:
             kernel_drops(sock)  # what arrived before anybody listened is not a loss of this switch
         for port_number, sock in sockets.items():
             packets.add_port(number, port_number, sock.fileno())
+        self._join(switch)
+
+    def _in_process(self, port: PortSpec) -> bool:
+        """Whether the port's link is one in memory."""
+        return self._in_memory and port.peer is not None
+
+    def _join(self, switch: Switch) -> None:
+        """Join the switch's ports in memory to those of the switches that run already."""
+        for port in switch.spec.ports:
+            if not self._in_process(port):
+                continue
+            name, _, peer_port = str(port.peer).rpartition(":")
+            peer = self._switches.get(name, switch if name == switch.spec.name else None)
+            if peer is None or peer.running is None or switch.running is None:
+                continue
+            if peer is switch and int(peer_port) < port.number:
+                continue  # a link of the switch with itself, joined from its other end
+            switch.running.loop.link(switch.running.number, port.number, peer.running.number, int(peer_port))
 
     async def _halt(self, switch: Switch) -> None:
         running, switch.running = switch.running, None
@@ -305,11 +328,10 @@ class SwitchHost:
         for capture in running.captures:
             capture.close()
 
-    @staticmethod
-    def _sockets(spec: DeviceSpec, undo: ExitStack) -> dict[int, socket.socket]:
+    def _sockets(self, spec: DeviceSpec, undo: ExitStack) -> dict[int, socket.socket]:
         sockets = {}
         for port in spec.ports:
-            if port.interface is not None:
+            if port.interface is not None and not self._in_process(port):
                 try:
                     sockets[port.number] = undo.enter_context(open_port(port.interface))
                 except PortError as error:
@@ -321,7 +343,7 @@ class SwitchHost:
         if self._pcap is None:
             return captures
         for port in spec.ports:
-            if port.interface is not None:
+            if port.interface is not None and not self._in_process(port):
                 try:
                     captures.append(Capture(port.interface, self._pcap, self._log))
                 except OSError as error:
@@ -334,7 +356,7 @@ class SwitchHost:
         """Follow the link state of the port's interface."""
         assert switch.running is not None
         switch.carrier.setdefault(port.number, True)
-        if port.interface is None:
+        if port.interface is None or self._in_process(port):
             return
         namespace, _ = split_interface(port.interface)
         index = interface_index(switch.running.sockets[port.number])

@@ -70,6 +70,8 @@ class Options:
     pcap: Path | None = None
     """Folder for captures of every interface."""
     tls: Tls | None = None
+    links: str = "veth"
+    """`memory`: ports that name each other as peers are joined within the process."""
     metrics_addr: str | None = None
     """`host:port` of the Prometheus endpoint."""
     use_files: int | None = None
@@ -107,6 +109,10 @@ def parse_options(arguments: Sequence[str]) -> Options:
         raise OptionsError("--sample-ms must be above 0")
     if not 1 <= given.threads <= 64:
         raise OptionsError("--threads must be 1..64")
+    if given.links == "memory" and given.threads != 1:
+        raise OptionsError(
+            "--links memory needs --threads 1: the switches that it joins share a packet thread"
+        )
     common = Options(
         records=given.records,
         sample_ms=given.sample_ms,
@@ -116,6 +122,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         log_file=given.log_file,
         pcap=given.pcap,
         tls=_tls(given),
+        links=given.links,
         metrics_addr=given.metrics_addr,
         notes=tuple(notes),
     )
@@ -234,6 +241,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--metrics-addr", metavar="HOST:PORT", help="serve Prometheus metrics at http://HOST:PORT/metrics"
+    )
+    run.add_argument(
+        "--links",
+        choices=("veth", "memory"),
+        default="veth",
+        help="memory: links between switches of this process bypass the kernel (tcpdump does not see them)",
     )
     run.add_argument("--stdin-lifeline", action="store_true", help="end when stdin closes")
     run.add_argument(

@@ -98,6 +98,13 @@ class PacketLoop:
             self._library.xl_port_remove(self._loop, device, port), f"port {port} is not in the packet loop"
         )
 
+    def link(self, a: int, a_port: int, b: int, b_port: int) -> None:
+        """Join two ports without sockets, within the process, until one of the devices is removed."""
+        _check(
+            self._library.xl_link(self._loop, a, a_port, b, b_port),
+            f"ports {a_port} and {b_port} cannot be joined: one has a socket or a peer",
+        )
+
     def wake(self, device: int) -> None:
         """Poll the device now: a control thread has changed it."""
         self._library.xl_wake(self._loop, device)
@@ -147,6 +154,7 @@ def _library() -> ctypes.CDLL:
             "xl_device_remove": (c_int, [c_void_p, c_int]),
             "xl_port_add": (c_int, [c_void_p, c_int, c_uint32, c_int]),
             "xl_port_remove": (c_int, [c_void_p, c_int, c_uint32]),
+            "xl_link": (c_int, [c_void_p, c_int, c_uint32, c_int, c_uint32]),
             "xl_wake": (None, [c_void_p, c_int]),
             "xl_event_fd": (c_int, [c_void_p]),
             "xl_pending_take": (c_int, [c_void_p, POINTER(c_int), c_int]),
