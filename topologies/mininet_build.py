@@ -91,6 +91,7 @@ class FabricNet(Mininet):
             raise RuntimeError(
                 "a Mininet fabric needs root (network namespaces and veth pairs); run it with sudo"
             )
+        _check_namespaces()
         self.plan = plan
         self.state = state
         self._guards: list[socket.socket] = []

@@ -243,9 +243,8 @@ def run_ip(arguments: list[str], batch: str | None = None) -> str:
             "the command `ip` is not installed (Debian and Ubuntu: apt-get install iproute2)"
         ) from None
     if done.returncode:
-        raise RuntimeError(
-            f"ip {' '.join(arguments)}: {done.stderr.strip() or f'exit code {done.returncode}'}"
-        )
+        told = "; ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
+        raise RuntimeError(f"ip {' '.join(arguments)}: {told or f'exit code {done.returncode}'}")
     return done.stdout
 
 

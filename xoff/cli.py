@@ -249,6 +249,12 @@ def main() -> None:
     except (XoffError, TopologyError, TrafficError, CompileError) as error:
         err.print(f"[red]xoff:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
+    except OSError as error:
+        # A full or read-only disk, a missing right: the only errors of the machine that reach this far.
+        where = f"{error.filename}: " if error.filename else ""
+        text = f"{where}{error.strerror or error}."
+        err.print(f"[red]xoff:[/red] {escape(text)}", highlight=False, soft_wrap=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import networkx as nx
 
+from compiler.cache import cache_folder
 from compiler.driver import Compiled, compile_cached
 from controller.app import ProgramFiles
 from topologies.cycles import check_deadlock
@@ -26,7 +27,6 @@ from xoff.units import format_rate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FABRIC_P4 = REPOSITORY / "p4src" / "fabric.p4"
-CACHE = Path.home() / ".cache" / "xoff"
 
 
 def build_topology(experiment: Experiment) -> nx.MultiGraph:
@@ -130,5 +130,5 @@ def compile_program(experiment: Experiment) -> Program:
     if "\0" in str(source) or not source.is_file():
         raise XoffError(f"program: there is no file {str(source)!r}.")
     begun = time.perf_counter()
-    compiled = compile_cached(source, CACHE / "programs")
+    compiled = compile_cached(source, cache_folder() / "programs")
     return Program(source.stem, compiled, round(time.perf_counter() - begun, 3))

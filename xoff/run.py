@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from networkx import NetworkXException
 
@@ -19,6 +20,9 @@ from xoff.folder import RunFolder
 from xoff.metrics import Summary, summarise
 from xoff.progress import Display
 from xoff.rundata import read_run
+
+if TYPE_CHECKING:
+    from xoff.clocks.context import RunContext
 
 
 class Interrupted(XoffError):
@@ -37,6 +41,15 @@ def execute(experiment: Experiment, out: Path, display: Display | None = None) -
     with display.phase("planning and compiling"):
         context = make_context(experiment)
     folder = RunFolder.create(out, experiment)
+    try:
+        return _in_folder(context, folder, display)
+    except OSError as error:
+        where = error.filename or folder.path
+        raise XoffError(f"{where}: {error.strerror or error}.") from error
+
+
+def _in_folder(context: RunContext, folder: RunFolder, display: Display) -> Summary:
+    experiment = context.experiment
     context.plan.write(folder.path / "plan.json")
     files = context.program.write(folder.path / "program")
     folder.facts["compile_seconds"] = context.program.seconds

@@ -17,9 +17,12 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from compiler.cache import cache_folder
 from switch.native.cgen import SYMBOL, generate
 from switch.native.elf import forbid_executable_stack
 from switch.native.program import Program
@@ -53,12 +56,6 @@ class Compiler:
         if self.is_tcc:
             return ("-shared", "-nostdlib", "-nostdinc")
         return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", *_EXACT, "-w")
-
-
-def cache_folder() -> Path:
-    """Where compiled code is kept."""
-    chosen = os.environ.get("XOFF_CACHE")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "xoff"
 
 
 def _compiler_at(path: str) -> Compiler:
@@ -148,12 +145,25 @@ def _built(name: str, sources: list[Path], headers: list[Path], include: tuple[P
     return target
 
 
+def _loaded(build: Callable[[], Path], mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
+    """The library that `build` makes or finds; a damaged one in the cache is built again. Raises BuildError."""
+    target = build()
+    try:
+        return ctypes.CDLL(str(target), mode=mode)
+    except OSError:
+        target.unlink(missing_ok=True)
+    try:
+        return ctypes.CDLL(str(build()), mode=mode)
+    except OSError as error:
+        raise BuildError(f"{target} cannot be loaded: {error}") from None
+
+
 def extension(folder: Path, name: str) -> ctypes.CDLL:
     """A library of every C file in `folder`, which may use the runtime and its headers. Raises BuildError."""
     runtime()
     headers = [*sorted(folder.glob("*.h")), *sorted(HERE.glob("*.h"))]
     with _lock:
-        return ctypes.CDLL(str(_built(name, sorted(folder.glob("*.c")), headers, (folder,))))
+        return _loaded(lambda: _built(name, sorted(folder.glob("*.c")), headers, (folder,)))
 
 
 _lock = threading.Lock()
@@ -165,16 +175,17 @@ def runtime() -> ctypes.CDLL:
     global _runtime
     with _lock:
         if _runtime is None:
-            target = _built("runtime", runtime_sources(), sorted(HERE.glob("*.h")))
-            _runtime = ctypes.CDLL(str(target), mode=ctypes.RTLD_GLOBAL)
+            _runtime = _loaded(
+                lambda: _built("runtime", runtime_sources(), sorted(HERE.glob("*.h"))), ctypes.RTLD_GLOBAL
+            )
         return _runtime
 
 
 class CompiledProgram:
     """A program's machine code in this process; `close` unloads it."""
 
-    def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
         entry = self._library[SYMBOL]
         entry.restype = ctypes.c_void_p
         entry.argtypes = []
@@ -193,6 +204,11 @@ def compile_program(program: Program, *, traced: bool = False) -> CompiledProgra
     Raises ProgramError, BuildError.
     """
     runtime()
+    library = _loaded(lambda: _program_library(program))
+    return CompiledProgram(library)
+
+
+def _program_library(program: Program) -> Path:
     compiler = find_compiler()
     headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
     key = _digest(
@@ -206,7 +222,8 @@ def compile_program(program: Program, *, traced: bool = False) -> CompiledProgra
     )
     target = cache_folder() / f"program-{key}.so"
     notes = target.with_suffix(".json")
-    if not (target.exists() and notes.exists()):
+    learnt = _read_notes(notes)
+    if learnt is None or not target.exists():
         with _lock:
             source = generate(program, traced=traced)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -224,8 +241,18 @@ def compile_program(program: Program, *, traced: bool = False) -> CompiledProgra
                 written.write_text(text)
                 written.replace(notes)
                 _compile(compiler, "O1", [path], target)
-    learnt = json.loads(notes.read_text())
+        learnt = _read_notes(notes) or {}
     program.log_messages[:] = [(text, failed) for text, failed in learnt["log_messages"]]
     program.digest_widths = {int(k): v for k, v in learnt["digest_widths"].items()}
     program.value_set_widths = learnt["value_set_widths"]
-    return CompiledProgram(target)
+    return target
+
+
+def _read_notes(path: Path) -> dict[str, Any] | None:
+    """What the generator had learnt about a cached program; None when it is not there or damaged."""
+    try:
+        notes = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    known = {"log_messages", "digest_widths", "value_set_widths"}
+    return notes if isinstance(notes, dict) and known <= notes.keys() else None

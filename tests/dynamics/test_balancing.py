@@ -10,12 +10,13 @@ from functools import cache
 
 import pytest
 
+from compiler.cache import cache_folder
 from compiler.driver import compile_cached
 from tests.dynamics.lab import GBPS, byte_ps, packets, run
 from tests.fabric.native import Built, NativeSwitch, ports_of
 from tests.fabric.plans import star
 from tests.fabric.traffic import data
-from xoff.prepare import CACHE, FABRIC_P4
+from xoff.prepare import FABRIC_P4
 
 SEEDS = 200
 FAR = "10.9.0.1"
@@ -52,7 +53,7 @@ def test_the_closed_form_is_the_published_one(flows: int, paths: int) -> None:
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    compiled = compile_cached(FABRIC_P4, CACHE / "programs")
+    compiled = compile_cached(FABRIC_P4, cache_folder() / "programs")
     folder = tmp_path_factory.mktemp("fabric")
     (folder / "fabric.p4info.txtpb").write_text(compiled.p4info)
     (folder / "fabric.json").write_text(json.dumps(compiled.json))

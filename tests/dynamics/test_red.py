@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from compiler.cache import cache_folder
 from compiler.driver import compile_cached
 from tests.fabric.native import Built, NativeSwitch
 from tests.fabric.plans import LOSSY, star
 from tests.fabric.traffic import data, ecn_of
-from xoff.prepare import CACHE, FABRIC_P4
+from xoff.prepare import FABRIC_P4
 
 KMIN, KMAX, PMAX = 40_000, 160_000, 0.2
 SIZE = 976
@@ -23,7 +24,7 @@ FRAMES = 3_000
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    compiled = compile_cached(FABRIC_P4, CACHE / "programs")
+    compiled = compile_cached(FABRIC_P4, cache_folder() / "programs")
     folder = tmp_path_factory.mktemp("fabric")
     (folder / "fabric.p4info.txtpb").write_text(compiled.p4info)
     (folder / "fabric.json").write_text(json.dumps(compiled.json))

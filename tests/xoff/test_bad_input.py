@@ -298,3 +298,26 @@ def test_a_damaged_run_folder_is_one_sentence(xoff, finished, tmp_path, file, te
 
 def test_a_file_is_no_run_folder(xoff):
     assert "not a run folder" in xoff("report", "/etc/hostname")
+
+
+def test_without_a_place_for_a_cache_a_run_has_one_of_its_own(monkeypatch, tmp_path):
+    from compiler import cache
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "cache"))
+    folder = cache.cache_folder()
+    assert folder.is_dir() and cache.cache_folder() == folder
+
+
+def test_a_full_disk_is_named(xoff, monkeypatch, tmp_path):
+    import errno
+
+    from xoff import run as xoff_run
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(xoff_run, "_in_folder", full)
+    out = tmp_path / "elsewhere"
+    said = xoff("run", *SMALL, "--out", str(out))
+    assert str(out) in said and "No space left on device" in said

@@ -69,7 +69,10 @@ class MininetRun:
                 folder.phase("build"),
                 display.phase(f"building {len(context.plan.hosts)} hosts, links and switches"),
             ):
-                net = FabricNet(context.plan, state)
+                try:
+                    net = FabricNet(context.plan, state)
+                except RuntimeError as error:
+                    raise XoffError(f"{error}.") from error
                 stack.callback(net.stop)
             captures = Captures(net, folder.path / "pcap") if context.experiment.pcap else None
             if captures is not None:
