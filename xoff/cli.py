@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -244,6 +246,7 @@ def main() -> None:
     from topologies.fabric import TopologyError
     from traffic.errors import TrafficError
 
+    before = signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except (XoffError, TopologyError, TrafficError, CompileError) as error:
@@ -255,6 +258,13 @@ def main() -> None:
         text = f"{where}{error.strerror or error}."
         err.print(f"[red]xoff:[/red] {escape(text)}", highlight=False, soft_wrap=True)
         sys.exit(1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C outside a run, which handles it itself: nothing is there that would have to be removed."""
+    raise XoffError("stopped by SIGINT.")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ def _until_interrupted(run: Callable[[], Awaitable[None]]) -> None:
 
         def interrupt(number: signal.Signals) -> None:
             received.append(number)
-            task.cancel()
+            if len(received) == 1:  # a second one must not cancel the clean-up
+                task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, interrupt, number)
@@ -89,7 +90,12 @@ def _until_interrupted(run: Callable[[], Awaitable[None]]) -> None:
                 raise
             raise Interrupted(f"stopped by {received[0].name}; everything it had made is removed.") from None
 
-    asyncio.run(main())
+    # asyncio leaves Python's own handler behind.
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_reports(folder: Path) -> Summary:

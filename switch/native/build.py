@@ -204,11 +204,11 @@ def compile_program(program: Program, *, traced: bool = False) -> CompiledProgra
     Raises ProgramError, BuildError.
     """
     runtime()
-    library = _loaded(lambda: _program_library(program))
+    library = _loaded(lambda: _program_library(program, traced))
     return CompiledProgram(library)
 
 
-def _program_library(program: Program) -> Path:
+def _program_library(program: Program, traced: bool) -> Path:
     compiler = find_compiler()
     headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
     key = _digest(

@@ -164,3 +164,17 @@ def test_an_engine_refuses_wrong_settings() -> None:
     ):
         with pytest.raises(EngineError):
             Engine(None, **settings)
+
+
+def test_a_damaged_library_in_the_cache_is_built_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path))
+    program = queues_program()
+    build.compile_program(program).close()
+    (library,) = tmp_path.glob("program-*.so")
+    library.write_bytes(library.read_bytes()[:100])
+    build.compile_program(program).close()
+    (notes,) = tmp_path.glob("program-*.json")
+    notes.write_text("{")
+    build.compile_program(program).close()
