@@ -65,7 +65,7 @@ async def _run(options: argparse.Namespace, plan: FabricPlan, devices: tuple[Dev
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    await _watch_stdin(stopped)
+    listening = await _watch_stdin(stopped)
     addresses = {device.name: device.grpc_address for device in devices}
     file = options.records.open("a") if options.records else None
     try:
@@ -83,6 +83,8 @@ async def _run(options: argparse.Namespace, plan: FabricPlan, devices: tuple[Dev
         await _until(stopped, _follow(controller, options, stopped))
         return 0
     finally:
+        if listening is not None:
+            listening.cancel()
         if file is not None:
             file.close()
 
@@ -117,13 +119,17 @@ async def _until(stopped: asyncio.Event, work: Any) -> None:
         task.result()
 
 
-async def _watch_stdin(stopped: asyncio.Event) -> None:
+async def _watch_stdin(stopped: asyncio.Event) -> asyncio.Task[None] | None:
+    """A task that sets `stopped` at the line `stop` or the end of standard input; None when that is a plain file.
+
+    The caller keeps it: asyncio refers to a stream's reader, and so to who waits for it, only weakly.
+    """
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     except (ValueError, OSError):
-        return  # standard input is a plain file or closed: signals still end the run
+        return None  # standard input is a plain file or closed: signals still end the run
 
     async def watch() -> None:
         while line := await reader.readline():
@@ -131,8 +137,7 @@ async def _watch_stdin(stopped: asyncio.Event) -> None:
                 break
         stopped.set()
 
-    stopped_by_stdin = asyncio.create_task(watch())
-    stopped_by_stdin.add_done_callback(lambda task: None)
+    return asyncio.create_task(watch())
 
 
 def _writer(file: TextIO | None, epoch: int) -> Emit:

@@ -353,3 +353,30 @@ def test_the_command_refuses_bad_files_in_one_sentence(
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr == ""
     assert message in json.loads(done.stdout)["message"]
+
+
+WATCHER = """
+import asyncio, gc
+from controller.__main__ import _watch_stdin
+
+async def main():
+    stopped = asyncio.Event()
+    listening = await _watch_stdin(stopped)
+    await asyncio.sleep(0)
+    gc.collect()
+    print("listening", flush=True)
+    await asyncio.wait_for(stopped.wait(), 20)
+
+asyncio.run(main())
+"""
+
+
+def test_the_end_of_standard_input_is_heard_after_a_garbage_collection() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WATCHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO
+    )
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == "listening\n"
+    process.stdin.close()
+    assert process.wait(30) == 0
+    process.stdout.close()
