@@ -4,9 +4,15 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 P4C_TESTDATA ?=
+BMV2 ?=
+P4C ?=
+PROGRAMS ?=
+DIFFERENTIAL_ARGS ?=
+PTF_TESTS ?=
+PTF_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-virtual test bench lint conformance p4c-testdata clean
+.PHONY: help setup demo demo-virtual test bench lint conformance p4c-testdata differential ptf clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -44,6 +50,14 @@ conformance: p4c-testdata setup ## p4c's own suite (STF, P4Info, must fail): P4C
 p4c-testdata:
 	@test -n "$(P4C_TESTDATA)" || { echo "conformance: say where p4c's suite is: make conformance P4C_TESTDATA=<p4c>/testdata" >&2; exit 2; }
 	@test -d "$(P4C_TESTDATA)/p4_16_samples" || { echo "conformance: $(P4C_TESTDATA) holds no p4_16_samples; it is the folder testdata of a p4c checkout" >&2; exit 2; }
+
+differential: setup ## the native switch beside real BMv2: BMV2=<simple_switch_grpc> [P4C=<p4c-bm2-ss>] [PROGRAMS="FILE FOLDER"]
+	@test -n "$(BMV2)" || { echo "differential: say where BMv2 is: make differential BMV2=<path to simple_switch_grpc>" >&2; exit 2; }
+	@$(PYTHON) -m tests.differential "$(BMV2)" $(PROGRAMS) $(if $(P4C),--p4c "$(P4C)") $(DIFFERENTIAL_ARGS)
+
+ptf: setup ## as root: PTF tests written for simple_switch_grpc, on the native switch: PTF_TESTS="<folder> <folder>"
+	@test -n "$(PTF_TESTS)" || { echo "ptf: say where the tests are: make ptf PTF_TESTS=<folder below which runptf.sh files lie>" >&2; exit 2; }
+	@$(PYTHON) -m tests.ptf $(PTF_TESTS) $(PTF_ARGS)
 
 clean: ## what runs that crashed left behind (processes, interfaces, namespaces), and only that
 	@if [ -x .venv/bin/xoff ]; then .venv/bin/xoff clean; else echo "clean: nothing was ever set up or run from here"; fi

@@ -33,6 +33,14 @@ LOOPS = (
 )
 
 
+@dataclass(frozen=True)
+class Given:
+    """What is known of a program beforehand."""
+
+    updates: Sequence[p4r.Update] = ()
+    frames: Sequence[tuple[int, bytes]] = ()
+
+
 @dataclass
 class Result:
     """What came of one program."""
@@ -75,18 +83,23 @@ def config_of(json_path: Path, p4info_path: Path) -> p4r.ForwardingPipelineConfi
 
 
 def compare(
-    name: str, config: p4r.ForwardingPipelineConfig, executable: str, packets: int, seed: int
+    name: str,
+    config: p4r.ForwardingPipelineConfig,
+    executable: str,
+    packets: int,
+    seed: int,
+    given: Given | None = None,
 ) -> Result:
-    """Run a program on both switches.
+    """Run a program on both switches, with the updates given or random ones.
 
     What a field of an invalid header reads as is undefined in P4; the native switch gives what this packet left there,
     else zero. BMv2 is asked to give zero; where that differs, the run is made again with BMv2 as it comes, which gives
     what this or some earlier packet left there.
     """
-    first = _compare_once(name, config, executable, packets, seed, True)
+    first = _compare_once(name, config, executable, packets, seed, given, True)
     if not first.count:
         return first
-    again = _compare_once(name, config, executable, packets, seed, False)
+    again = _compare_once(name, config, executable, packets, seed, given, False)
     if again.count or again.skipped:
         return first
     again.explained = "reads fields of invalid headers, alike as BMv2 leaves them"
@@ -94,7 +107,13 @@ def compare(
 
 
 def _compare_once(
-    name: str, config: p4r.ForwardingPipelineConfig, executable: str, packets: int, seed: int, zero: bool
+    name: str,
+    config: p4r.ForwardingPipelineConfig,
+    executable: str,
+    packets: int,
+    seed: int,
+    given: Given | None,
+    zero: bool,
 ) -> Result:
     result = Result(name)
     random = Random(f"{name} {seed}")
@@ -108,7 +127,7 @@ def _compare_once(
     )
     bmv2 = Bmv2(executable, zero_invalid_reads=zero)
     try:
-        _compare(result, config, document, random, (native, *others), bmv2, packets)
+        _compare(result, config, document, random, (native, *others), bmv2, packets, given or Given())
     except Endless:
         result.skipped = f"packet {result.packets} or the one after never leaves BMv2"
     except Died as death:
@@ -129,6 +148,7 @@ def _compare(
     natives: tuple[Native, ...],
     bmv2: Bmv2,
     packets: int,
+    given: Given,
 ) -> None:
     refusal = bmv2.load(config)
     try:
@@ -145,7 +165,10 @@ def _compare(
         return
     values = Values(document, random)
     written: list[p4r.Update] = []
-    for update in Entries(config.p4info, document, values, random, PORTS).updates():
+    entries = Entries(config.p4info, document, values, random, PORTS)
+    for update in given.updates:
+        entries.learn(update)
+    for update in given.updates or entries.updates():
         our_no, their_no = natives[0].write(update), bmv2.write(update)
         for other in natives[1:]:
             other.write(update)
@@ -162,10 +185,11 @@ def _compare(
         elif our_no is None:
             result.entries += 1
             written.append(update)
-    chance = document.uses("modify_field_rng_uniform")
-    alone = document.uses(*LOOPS) or document.egress_state() or document.queue_depths()
+    # Queues are never crowded here, so no clock shows what depends on the time spent in one.
+    chance = document.uses("modify_field_rng_uniform") or document.reads("deq_timedelta")
+    alone = document.uses(*LOOPS) or document.egress_state() or document.reads("enq_qdepth", "deq_qdepth")
     probe = Probe(config, written) if document.uses("resubmit", "recirculate") else None
-    source = Packets(document, values, random, PORTS)
+    source = Packets(document, values, random, PORTS, given.frames)
     left = packets
     while left > 0:
         batch = list(islice(source, min(left, 1 if alone else BATCH)))
@@ -289,10 +313,7 @@ def _state(result: Result, ours: Sequence[Reads], theirs: Reads) -> None:
         lists: list[list[bytes]] = [r.digests.get(name, []) for r in ours]
         result.state += len(lists[0])
         told: list[bytes] = theirs.digests.get(name, [])
-        if all(sorted(each) == sorted(lists[0]) for each in lists) and sorted(lists[0]) != sorted(told):
-            mine_only = sorted(each for each in lists[0] if each not in told)
-            their_only = sorted(each for each in told if each not in lists[0])
-            result.differ(
-                f"digests {name}: native sends {len(lists[0])}, BMv2 {len(told)};"
-                f" only native {mine_only[:3]}, only BMv2 {their_only[:3]}"
-            )
+        steady = all(sorted(each) == sorted(lists[0]) for each in lists)
+        # BMv2 loses digests that come faster than its threads hand them on; those it sends must be the same.
+        if steady and (Counter(told) - Counter(lists[0]) or len(told) < len(lists[0]) // 2):
+            result.differ(f"digests {name}: native sends {len(lists[0])}, BMv2 {len(told)}")

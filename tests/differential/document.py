@@ -64,10 +64,10 @@ class Document:
         meters = any(t.get("direct_meters") for t in egress["tables"])
         return meters or any(i in used and p["op"] in stateful for i, p in self.primitives)
 
-    def queue_depths(self) -> bool:
-        """Whether an action or a condition reads how full a queue is."""
+    def reads(self, *fields: str) -> bool:
+        """Whether an action or a condition names one of these fields of the standard metadata."""
         text = json.dumps([self.root["actions"], self.root["pipelines"]])
-        return '"enq_qdepth"' in text or '"deq_qdepth"' in text
+        return any(f'"{field}"' in text for field in fields)
 
     def constants(self) -> dict[int, list[int]]:
         """Numbers that the program compares with, by bit length."""

@@ -39,6 +39,22 @@ class Entries:
         self.members: dict[int, list[int]] = {}
         self.groups: dict[int, list[int]] = {}
 
+    def learn(self, update: p4r.Update) -> None:
+        """Remember the values that an entry of somebody else's matches."""
+        entry = update.entity.table_entry
+        table = next((t for t in self.info.tables if t.preamble.id == entry.table_id), None)
+        described = self.tables.get(table.preamble.name) if table is not None else None
+        if table is None or described is None:
+            return
+        places = {
+            match.id: (key["target"][0], key["target"][1])
+            for match, key in zip(table.match_fields, described["key"], strict=False)
+        }
+        for match in entry.match:
+            kind = match.WhichOneof("field_match_type")
+            value = match.range.low if kind == "range" else getattr(match, kind or "exact").value
+            self.values.add(places[match.field_id], int.from_bytes(value, "big"))
+
     def updates(self) -> Iterator[p4r.Update]:
         """Every update, in an order in which they can be written."""
         yield from self._replication()

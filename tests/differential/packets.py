@@ -7,6 +7,7 @@ entries. From these, most frames sent are made by changing fields, flipping bits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -175,18 +176,14 @@ class Walk:
             target, source = parameters
             if target["type"] == "field":
                 place = (target["value"][0], target["value"][1])
-                while source["type"] == "expression" and "op" not in source["value"]:
-                    source = source["value"]
-                if source["type"] == "lookahead":  # its bits are still to be chosen
-                    offset, width = source["value"]
-                    self.where[place] = self.frame.position + int(offset), int(width)
+                ahead = self._slice(source)
+                if ahead is not None:  # they may still be chosen
+                    self.where[place] = ahead
                     return
                 value = self.evaluate(source)
                 self.where.pop(place, None)
                 if value is None:
                     self.known.pop(place, None)
-                    if source["type"] == "field" and tuple(source["value"]) in self.where:
-                        self.where[place] = self.where[(source["value"][0], source["value"][1])]
                 else:
                     self.known[place] = value & ((1 << max(1, self.document.width(place))) - 1)
 
@@ -205,6 +202,27 @@ class Walk:
         if place in self.where:
             return self.where[place]
         return self.known.get(place)
+
+    def _slice(self, node: dict[str, Any]) -> tuple[int, int] | None:
+        """Where the bits are in the frame that an expression picks out of it; None for any other expression."""
+        kind, value = node["type"], node["value"]
+        if kind in ("field", "lookahead", "stack_field"):
+            bits = self._bits_of(node)
+            return bits if isinstance(bits, tuple) else None
+        if kind != "expression":
+            return None
+        if "op" not in value:
+            return self._slice(value)
+        if value["op"] not in (">>", "&") or value["right"]["type"] != "hexstr":
+            return None
+        inner, number = self._slice(value["left"]), int(value["right"]["value"], 16)
+        if inner is None:
+            return None
+        at, width = inner
+        if value["op"] == ">>":
+            return (at, width - number) if number < width else None
+        kept = number.bit_length()
+        return (at + width - kept, kept) if number == (1 << kept) - 1 and kept <= width else None
 
     def _key_width(self, key: dict[str, Any]) -> int:
         kind, value = key["type"], key["value"]
@@ -299,11 +317,20 @@ class Walk:
 class Packets:
     """An endless, repeatable sequence of (port, frame)."""
 
-    def __init__(self, document: Document, values: Values, random: Random, ports: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        document: Document,
+        values: Values,
+        random: Random,
+        ports: tuple[int, ...],
+        samples: Sequence[tuple[int, bytes]] = (),
+    ) -> None:
+        """`samples`: (port, frame) that are known to be worth sending; they make up half of what is sent."""
         self.document = document
         self.values = values
         self.random = random
         self.ports = ports
+        self.samples = samples
         self.base: list[tuple[bytes, list[Field]]] = []
         for _ in range(250):
             data, fields = Walk(document, values, random).run()
@@ -314,18 +341,20 @@ class Packets:
         return self
 
     def __next__(self) -> tuple[int, bytes]:
-        return self.random.choice(self.ports), self._frame()
+        if self.samples and self.random.random() < 0.5:
+            port, frame = self.random.choice(self.samples)
+            return port, self._frame(frame, [])
+        return self.random.choice(self.ports), self._frame(*self.random.choice(self.base))
 
-    def _frame(self) -> bytes:
+    def _frame(self, data: bytes, fields: list[Field]) -> bytes:
         r = self.random
-        data, fields = r.choice(self.base)
         dice = r.random()
         if dice < 0.05 or not data:
             return r.randbytes(r.choice([1, 13, 14, 20, 33, 60, 64, 128, 300]))
-        if dice < 0.25:
+        if dice < 0.25 or (not fields and dice < 0.75):
             return self._checksums(data, fields)
         frame = bytearray(data)
-        if dice < 0.75 and fields:
+        if dice < 0.75:
             for _ in range(r.choice([1, 1, 2, 3])):
                 place, at, width = r.choice(fields)
                 if width <= 512:

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.differential.compare import Result, compare, config_of
+from tests.compiler.random_programs import Generator
+from tests.differential.compare import Given, Result, compare, config_of
+from tests.differential.fabric import fabric_frames, fabric_updates, is_fabric
 
 ROOT = Path(__file__).parents[2]
 OWN = (ROOT / "tests" / "differential" / "programs", ROOT / "tests" / "switch" / "programs")
@@ -32,6 +34,16 @@ def programs(given: list[Path]) -> Iterator[Path]:
             text = program.read_text(errors="replace")
             if "v1model.p4" in text and "V1Switch" in text:
                 yield program
+
+
+def generated(count: int, seed: int, folder: Path) -> list[Path]:
+    """Random programs whose behaviour is fully defined."""
+    sources = []
+    for number in range(seed, seed + count):
+        path = folder / f"random-{number}.p4"
+        path.write_text(Generator(number).program())
+        sources.append(path)
+    return sources
 
 
 def compile_program(source: Path, folder: Path, p4c: str | None) -> tuple[Path, Path] | str:
@@ -65,7 +77,10 @@ def one(source: Path, p4c: str | None, executable: str, packets: int, seed: int)
         made = compile_program(source, Path(folder), p4c)
         if isinstance(made, str):
             return Result(name, skipped=made)
-        return compare(name, config_of(*made), executable, packets, seed)
+        given = None
+        if is_fabric(source):
+            given = Given(fabric_updates(*made), fabric_frames(random.Random(seed)))
+        return compare(name, config_of(*made), executable, packets, seed, given)
 
 
 def line(result: Result) -> str:
@@ -95,6 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--packets", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="programs, taken at random")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="generated programs instead")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write every result there")
     chosen = parser.parse_args(arguments)
@@ -102,7 +118,11 @@ def main(arguments: list[str] | None = None) -> int:
     if executable is None:
         print(f"{chosen.bmv2} is not an executable: name simple_switch_grpc", file=sys.stderr)
         return 2
-    sources = list(programs(chosen.programs))
+    scratch = tempfile.TemporaryDirectory(prefix="xoff-differential-programs-")
+    if chosen.random:
+        sources = generated(chosen.random, chosen.seed, Path(scratch.name))
+    else:
+        sources = list(programs(chosen.programs))
     if chosen.limit:
         random.Random(chosen.seed).shuffle(sources)
         sources = sources[: chosen.limit]
@@ -123,6 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"        {number} x {text[:300]}", flush=True)
             for text in result.differences:
                 print(f"        {text[:1500]}", flush=True)
+    scratch.cleanup()
     if chosen.json:
         chosen.json.write_text(
             json.dumps([{**vars(r), "refused": dict(r.refused)} for r in results], indent=1)
