@@ -258,13 +258,20 @@ def main() -> None:
         text = f"{where}{error.strerror or error}."
         err.print(f"[red]xoff:[/red] {escape(text)}", highlight=False, soft_wrap=True)
         sys.exit(1)
+    except _Stopped:
+        err.print("[red]xoff:[/red] stopped by SIGINT.", highlight=False)
+        sys.exit(1)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
+class _Stopped(BaseException):
+    """Ctrl-C. No Exception, because libraries catch those, and no KeyboardInterrupt, because typer does."""
+
+
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
     """Ctrl-C outside a run, which handles it itself: nothing is there that would have to be removed."""
-    raise XoffError("stopped by SIGINT.")
+    raise _Stopped
 
 
 if __name__ == "__main__":

@@ -321,3 +321,22 @@ def test_a_full_disk_is_named(xoff, monkeypatch, tmp_path):
     out = tmp_path / "elsewhere"
     said = xoff("run", *SMALL, "--out", str(out))
     assert str(out) in said and "No space left on device" in said
+
+
+@pytest.mark.parametrize("step", ["make_context", "_in_folder"])
+def test_ctrl_c_outside_a_run_is_one_sentence(xoff, monkeypatch, step):
+    import os
+    import signal
+
+    from xoff import run as xoff_run
+    from xoff.clocks import context
+
+    def interrupted(*arguments: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except Exception:
+            raise AssertionError("a library that catches every Exception caught Ctrl-C") from None
+
+    monkeypatch.setattr(context if step == "make_context" else xoff_run, step, interrupted)
+    assert xoff("run", *SMALL, "--out", "out").endswith("xoff: stopped by SIGINT.")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
