@@ -8,7 +8,6 @@
 #include "hash.h"
 
 #define LOOP_LIMIT 128u
-#define PHV_PREFETCHED 1280u /* bytes */
 #define CPU_FRAMES 4096u
 #define RING_WORDS (1u << 16)
 #define CLONE_SESSIONS 0x7fffu
@@ -241,6 +240,7 @@ static void context(xf_engine *e, xf_ctx *x) {
     x->checksum_error = 0;
     x->source = NULL;
     x->source_list = 0;
+    x->trail = x->trail_end = NULL;
     x->engine = e;
     x->tables = e->tables;
     x->counters = e->counters;
@@ -280,11 +280,24 @@ static xf_packet *copy(xf_engine *e, const xf_packet *p, const uint8_t *data, ui
     return c;
 }
 
-/* One enqueued copy of `p` (whose PHV carries its instance type) per replica. */
-static void replicate(xf_engine *e, xf_packet *p, const xf_replicas *r, uint32_t truncate) {
+/* What `copy` would return for a packet that is not needed any more: itself. */
+static xf_packet *moved(xf_engine *e, xf_packet *p) {
+    uint32_t passes = p->passes;
+    xf_ps pass_time = p->pass_time;
+    packet_reset(p);
+    p->passes = passes;
+    p->pass_time = pass_time;
+    if (may_loop(e, p, p)) return p;
+    count_drop(e, XF_DROP_LOOP, XF_MAX_PORTS, p->length);
+    packet_free(p);
+    return NULL;
+}
+
+/* One enqueued copy of `p` (whose PHV carries its instance type) per replica; with `last` the last one is `p` itself. */
+static void replicate(xf_engine *e, xf_packet *p, const xf_replicas *r, uint32_t truncate, int last) {
     uint32_t i;
     for (i = 0; i < r->count; i++) {
-        xf_packet *c = copy(e, p, p->data, p->length, 1);
+        xf_packet *c = last && i + 1 == r->count ? moved(e, p) : copy(e, p, p->data, p->length, 1);
         if (!c) continue;
         if (r->at[i].rid != UINT32_MAX) e->program->set_rid(c->phv, r->at[i].rid);
         if (truncate) c->truncate = truncate;
@@ -293,13 +306,15 @@ static void replicate(xf_engine *e, xf_packet *p, const xf_replicas *r, uint32_t
 }
 
 static void send_clones(xf_engine *e, xf_packet *clone, const xf_replicas *session) {
-    replicate(e, clone, session, session->truncate);
+    int last = !session->group && session->count;
+    replicate(e, clone, session, session->truncate, last);
     if (session->group) {
         const xf_replicas *g = replicas_find(&e->groups, session->group);
-        if (g && g->count) replicate(e, clone, g, session->truncate);
+        last = g && g->count;
+        if (last) replicate(e, clone, g, session->truncate, last);
         else count_drop(e, XF_DROP_NO_MULTICAST, XF_MAX_PORTS, clone->length);
     }
-    packet_free(clone);
+    if (!last) packet_free(clone);
 }
 
 static const xf_replicas *clone_session(xf_engine *e, uint32_t asked, uint32_t bytes) {
@@ -322,6 +337,10 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         x.ingress_length = p->ingress_length;
         x.source = source;
         x.source_list = list;
+        if (instance == XF_NORMAL && e->ports[port]) {
+            x.trail = e->ports[port]->ingress.at;
+            x.trail_end = x.trail + XF_TRAIL;
+        }
         prog->ingress(&x, p->phv);
         if (again) packet_free(again);
         again = NULL;
@@ -372,8 +391,11 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
     if (x.mcast_grp) {
         const xf_replicas *g = replicas_find(&e->groups, x.mcast_grp);
         prog->set_instance(p->phv, XF_REPLICATED);
-        if (g && g->count) replicate(e, p, g, 0);
-        else count_drop(e, XF_DROP_NO_MULTICAST, port, p->packet_length);
+        if (g && g->count) {
+            replicate(e, p, g, 0, 1);
+            return;
+        }
+        count_drop(e, XF_DROP_NO_MULTICAST, port, p->packet_length);
         packet_free(p);
         return;
     }
@@ -402,6 +424,8 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls) {
     x.deq_timedelta = x.ticks - p->enq_ticks;
     x.deq_qdepth = (uint32_t)port->queues[cls].count;
     x.truncate = p->truncate;
+    x.trail = port->egress.at;
+    x.trail_end = x.trail + XF_TRAIL;
     prog->egress(&x, p->phv);
     p->packet_length = x.packet_length;
 
@@ -453,14 +477,25 @@ static void arrive(xf_engine *e, xf_port *port) {
 }
 
 static void loop_back(xf_engine *e, xf_port *port) {
-    xf_packet *p = list_pop(&port->loop), *fresh;
+    xf_packet *p = list_pop(&port->loop), *old = NULL;
+    xf_packet before;
     events_set(&e->events, EV_ID(EV_LOOP, port->number), port->loop.head ? port->loop.head->time : XF_NEVER);
-    fresh = copy(e, p, p->data, p->length, 0);
-    if (fresh) {
-        fresh->ingress_length = p->length;
-        ingress_pass(e, fresh, 0, XF_RECIRCULATED, p->phv, p->recirculate_list);
+    /* The same frame goes round again with a new PHV; the old one is there until its fields have been taken over. */
+    before = *p;
+    p->phv = NULL;
+    if (packet_headroom(p) < e->program->header_bytes || !packet_open(p, e->phvs)) {
+        p->phv = before.phv;
+        old = p;
+        p = copy(e, old, old->data, old->length, 0);
+    } else {
+        p = moved(e, p);
     }
-    packet_free(p);
+    if (p) {
+        p->ingress_length = before.length;
+        ingress_pass(e, p, 0, XF_RECIRCULATED, before.phv, before.recirculate_list);
+    }
+    if (old) packet_free(old);
+    else packet_close(&before);
 }
 
 /* Runs every event due by `until`; those at `until` itself only if `inclusive`. */
@@ -624,40 +659,27 @@ void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now) {
     receive(e, port, p, p->data, p->length);
 }
 
-/* Brings what the next event will need nearer, while others run; returns the port that a frame will leave, if one will. */
-uint32_t engine_prefetch(const xf_engine *e) {
-    const xf_port *port;
-    const xf_packet *p;
+void engine_look_ahead(const xf_engine *e, xf_ahead *out) {
     uint32_t id, ready, cls = XF_CLASSES - 1;
-    if (!e->events.count) return UINT32_MAX;
-    id = e->events.heap[0].id;
-    port = e->ports[id % XF_MAX_PORTS];
-    if (id / XF_MAX_PORTS == EV_ARRIVE) {
-        p = port->flight.head;
-        if (!p) return UINT32_MAX;
-        XF_PREFETCH(p->data);
-        XF_PREFETCH(p->data + 63);
-        XF_PREFETCH(p->next);
-        return port->number;
-    } else if (id / XF_MAX_PORTS == EV_START) {
-        ready = port->nonempty & ~(uint32_t)port->paused;
-        if (!ready) return UINT32_MAX;
-        while (!(ready & (1u << cls))) cls--;
-        p = port->queues[cls].packets.head;
-        if (!p) return UINT32_MAX;
-        for (id = 0; id < PHV_PREFETCHED; id += 64) XF_PREFETCH((const uint8_t *)p->phv + id);
-        XF_PREFETCH(p->data - 54);
-        XF_PREFETCH(p->next);
+    out->packet = NULL;
+    out->queue = NULL;
+    out->leaves = UINT32_MAX;
+    if (!e->events.count) {
+        out->port = NULL;
+        return;
     }
-    return UINT32_MAX;
-}
-
-void engine_prefetch_rx(const xf_engine *e, uint32_t port) {
-    const xf_port *p = e->ports[port];
-    XF_PREFETCH(&e->now);
-    XF_PREFETCH(e->events.heap);
-    XF_PREFETCH(p);
-    XF_PREFETCH(e->tables);
+    id = e->events.heap[0].id;
+    out->port = e->ports[id % XF_MAX_PORTS];
+    if (id / XF_MAX_PORTS == EV_ARRIVE) {
+        out->packet = out->port->flight.head;
+        out->leaves = out->port->number;
+    } else if (id / XF_MAX_PORTS == EV_START) {
+        ready = out->port->nonempty & ~(uint32_t)out->port->paused;
+        if (!ready) return;
+        while (!(ready & (1u << cls))) cls--;
+        out->queue = &out->port->queues[cls];
+        out->packet = out->queue->packets.head;
+    }
 }
 
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out) {

@@ -69,6 +69,13 @@ XF_INLINE int loss_takes(xf_loss *l) {
     return lost;
 }
 
+/* The entries that the last pass of a port hit, for whoever fetches memory ahead: the next pass will likely hit them too.
+ * They may be gone meanwhile. */
+#define XF_TRAIL 8
+typedef struct xf_trail {
+    const xf_entry *at[XF_TRAIL];
+} xf_trail;
+
 typedef struct xf_port {
     uint32_t number;
     uint8_t exists, up;
@@ -80,8 +87,9 @@ typedef struct xf_port {
     xf_loss loss[2]; /* of frames sent, received */
     xf_ps free; /* the link is free from then on */
     xf_list flight, loop;
-    xf_queue queues[XF_CLASSES];
     uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
+    xf_trail ingress, egress;
+    xf_queue queues[XF_CLASSES];
     uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
 } xf_port;
 
@@ -323,8 +331,14 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
 void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now);
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out);
 uint64_t engine_deadline(const xf_engine *e);
-uint32_t engine_prefetch(const xf_engine *e);
-void engine_prefetch_rx(const xf_engine *e, uint32_t port);
+/* What the engine's next event will touch; pointers that may be fetched ahead but not relied upon. */
+typedef struct xf_ahead {
+    const xf_port *port;
+    const xf_queue *queue;
+    const xf_packet *packet;
+    uint32_t leaves; /* the port through which a frame will leave the engine, or UINT32_MAX */
+} xf_ahead;
+void engine_look_ahead(const xf_engine *e, xf_ahead *out);
 void engine_lock(xf_engine *e);
 void engine_unlock(xf_engine *e);
 

@@ -71,5 +71,6 @@ xf_pool *xf_fabric_pool(xf_fabric *f);
 /* For engines. */
 xf_pool *fabric_pool_for(xf_fabric *f, uint32_t header_bytes);
 void fabric_leave(xf_engine *e);
+void fabric_forget(xf_engine *e); /* packets that were looked at ahead are gone */
 
 #endif

@@ -7,6 +7,7 @@
  * Since events are run in time order, a driver that polls late sees the same transmissions at the same instants as
  * one that polls in time. */
 #include "engine.h"
+#include "fabric.h"
 
 void count_drop(xf_engine *e, enum xf_drop reason, uint32_t port, uint32_t bytes) {
     e->drop_packets[reason]++;
@@ -155,6 +156,7 @@ void port_start(xf_engine *e, xf_port *p) {
 void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
     uint32_t c;
     xf_packet *pkt;
+    if (e->fabric) fabric_forget(e);
     for (c = 0; c < XF_CLASSES; c++) {
         xf_queue *q = &p->queues[c];
         while ((pkt = list_pop(&q->packets))) {

@@ -89,6 +89,10 @@ void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *ac
             e->rest->bytes += x->ingress_length;
         }
         if (t->desc->with_timeout) e->rest->last_hit = x->now;
+        if (x->trail != x->trail_end) {
+            if (*x->trail != e) *x->trail = e;
+            x->trail++;
+        }
         act->hit = 1;
         if (e->action != XF_NO_ACTION) {
             act->action = e->action;
