@@ -95,6 +95,7 @@ static void unload(xf_engine *e) {
     free(e->register_sizes);
     free(e->meters);
     free(e->value_sets);
+    e->row_count = 0;
     e->tables = NULL;
     e->profiles = NULL;
     e->counters = NULL;
@@ -111,6 +112,18 @@ static void unload(xf_engine *e) {
     }
     e->program = NULL;
     e->next_sweep = XF_NEVER;
+}
+
+static void rows_find(xf_engine *e, const xf_array_desc *d, uint32_t count, xf_counter **counters, uint64_t **words) {
+    uint32_t i;
+    for (i = 0; i < count && e->row_count < XF_ROWS; i++) {
+        xf_rows *rows = &e->rows[e->row_count];
+        if (d[i].first != i || (d[i].size != XF_MAX_PORTS && d[i].size != XF_MAX_PORTS * XF_CLASSES)) continue;
+        rows->at = counters ? (const uint8_t *)counters[i] : (const uint8_t *)words[i];
+        rows->bytes = d[i].stride * (uint32_t)(counters ? sizeof(xf_counter) : sizeof(uint64_t));
+        rows->by_class = d[i].size != XF_MAX_PORTS;
+        e->row_count++;
+    }
 }
 
 static int load(xf_engine *e, const xf_program *p) {
@@ -155,6 +168,8 @@ static int load(xf_engine *e, const xf_program *p) {
         else e->registers[i] = e->registers[d->first] + d->offset;
         if (!e->registers[i]) return XF_ENOMEM;
     }
+    rows_find(e, p->counters, p->counter_count, e->counters, NULL);
+    rows_find(e, p->registers, p->register_count, NULL, e->registers);
     for (i = 0; i < p->meter_count; i++) {
         e->meters[i] = calloc(p->meters[i].size + 1ul, sizeof(xf_meter));
         if (!e->meters[i]) return XF_ENOMEM;
@@ -677,6 +692,7 @@ void engine_look_ahead(const xf_engine *e, xf_ahead *out) {
         ready = out->port->nonempty & ~(uint32_t)out->port->paused;
         if (!ready) return;
         while (!(ready & (1u << cls))) cls--;
+        out->cls = cls;
         out->queue = &out->port->queues[cls];
         out->packet = out->queue->packets.head;
     }

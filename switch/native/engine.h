@@ -264,6 +264,14 @@ int ring_take(xf_ring *r, uint32_t *kind, uint64_t *time, uint64_t *words, uint3
 
 /* ---- the engine ---- */
 
+/* Interleaved counters or registers with a cell for each port, or for each port and class. */
+#define XF_ROWS 8
+typedef struct xf_rows {
+    const uint8_t *at;
+    uint32_t bytes; /* of a row */
+    uint8_t by_class;
+} xf_rows;
+
 struct xf_engine {
     xf_mutex mutex;
     xf_mutex *lock; /* `mutex`, or that of the fabric it has joined */
@@ -289,6 +297,8 @@ struct xf_engine {
     xf_profile **profiles;
     xf_value_set *value_sets;
 
+    xf_rows rows[XF_ROWS];
+    uint32_t row_count;
     xf_events events;
     xf_port *ports[XF_MAX_PORTS];
     xf_queue_settings settings[XF_CLASSES]; /* of ports to come */
@@ -336,6 +346,7 @@ typedef struct xf_ahead {
     const xf_port *port;
     const xf_queue *queue;
     const xf_packet *packet;
+    uint32_t cls;    /* of the packet's queue */
     uint32_t leaves; /* the port through which a frame will leave the engine, or UINT32_MAX */
 } xf_ahead;
 void engine_look_ahead(const xf_engine *e, xf_ahead *out);

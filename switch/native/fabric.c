@@ -160,6 +160,14 @@ static void fetch_trail(const xf_trail *trail) {
     for (i = 0; i < XF_TRAIL; i++) fetch(trail->at[i], 128);
 }
 
+static void fetch_rows(const xf_engine *e, uint32_t port, uint32_t cls) {
+    uint32_t i;
+    for (i = 0; i < e->row_count; i++) {
+        const xf_rows *rows = &e->rows[i];
+        fetch(rows->at + (size_t)(rows->by_class ? port * XF_CLASSES + cls : port) * rows->bytes, rows->bytes);
+    }
+}
+
 /* The engine that the frame will arrive at, as far as addresses are known. */
 static const xf_port *far_port(const xf_fabric *f, const node *n) {
     const peer *far;
@@ -195,10 +203,12 @@ static void fetch_ahead(const xf_fabric *f) {
         if (p->phv) fetch(p->phv, PHV_FETCHED);
         fetch(p->data - 64, 128);
         fetch_trail(&n->ahead.port->egress);
+        fetch_rows(n->self, n->ahead.port->number, n->ahead.cls);
     } else if ((far = far_port(f, n))) {
         fetch(p->data, 128);
         fetch(far, XF_OFFSET(xf_port, queues));
         fetch_trail(&far->ingress);
+        fetch_rows(f->nodes[n->peers[n->ahead.leaves].node].self, far->number, p->cls & (XF_CLASSES - 1));
     }
 }
 

@@ -32,6 +32,7 @@ typedef struct xf_packet {
     xf_pool *pool;
     xf_phvs *phvs; /* where `phv` came from */
     uint32_t size; /* class of its block */
+    uint32_t cls;  /* traffic class of the queue that it is or was in */
     /* A promise of whoever wrote the frame, also across packet_free: the `stamp_bytes` bytes from `stamp_at` on equal
      * those at `stamp`. Whoever changes one of them takes it back (stamp = NULL). */
     uint32_t stamp_bytes;

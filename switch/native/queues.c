@@ -82,6 +82,7 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
     pkt->enq_qdepth = (uint32_t)q->count;
     pkt->enq_ticks = ticks_of(e, ns_of(e, e->now));
     pkt->port = number;
+    pkt->cls = cls;
     list_push(&q->packets, pkt);
     q->bytes += bytes;
     q->count++;
