@@ -89,6 +89,9 @@ class Device:
                 await session.run()
             except SessionError as error:
                 self._set(ready=False, problem=str(error), given_up=error.lasting)
+                if error.lasting and self.programmed:
+                    text = f"{self.name}: {error}; its counters and reports are missing from here on"
+                    self._emit({"kind": "note", "text": text})
             finally:
                 self._session = None
                 self.ready = False

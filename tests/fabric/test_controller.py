@@ -175,6 +175,26 @@ def test_a_new_controller_repairs_what_is_wrong_and_leaves_the_rest(built: Built
     run(body)
 
 
+def test_a_switch_that_another_controller_takes_is_noted(built: Built) -> None:
+    async def body() -> None:
+        plan = star()
+        served = Served(plan)
+        address = await served.start()
+        taken: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        first = FabricController(plan, {"s1": address}, files(built), taken.set_result)
+        await first.start(timeout=20)
+        second = FabricController(plan, {"s1": address}, files(built))
+        await second.start(timeout=20)
+        note = await asyncio.wait_for(taken, 20)
+        assert note["kind"] == "note" and "s1: another controller has taken charge of it" in note["text"]
+        await first.collect()
+        await second.stop()
+        await first.stop()
+        await served.stop()
+
+    run(body)
+
+
 def test_live_changes_reach_the_switch(built: Built) -> None:
     async def body() -> None:
         plan = star()
