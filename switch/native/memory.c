@@ -42,17 +42,16 @@ static void *huge(size_t size) {
 
 #ifdef XF_SANITIZE
 /* Every block is one of the C library's, so that a sanitizer sees its bounds and its end. */
-void *memory_take(size_t size) {
+void *memory_take_dirty(size_t size) {
     void *found;
-    if (posix_memalign(&found, LINE, size ? size : 1)) return NULL;
-    return memset(found, 0, size);
+    return posix_memalign(&found, LINE, size ? size : 1) ? NULL : found;
 }
 void memory_give(void *given, size_t size) {
     (void)size;
     free(given);
 }
 #else
-void *memory_take(size_t size) {
+void *memory_take_dirty(size_t size) {
     block **list;
     void *found = NULL;
     size = (size + LINE - 1) & ~(LINE - 1);
@@ -77,7 +76,7 @@ void *memory_take(size_t size) {
         found = huge((size + CHUNK - 1) & ~(CHUNK - 1));
     }
     pthread_mutex_unlock(&lock);
-    return found ? memset(found, 0, size) : NULL;
+    return found;
 }
 
 void memory_give(void *given, size_t size) {
@@ -94,3 +93,8 @@ void memory_give(void *given, size_t size) {
     pthread_mutex_unlock(&lock);
 }
 #endif
+
+void *memory_take(size_t size) {
+    void *found = memory_take_dirty(size);
+    return found ? memset(found, 0, size) : NULL;
+}

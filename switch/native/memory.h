@@ -4,7 +4,8 @@
 
 #include "libc.h"
 
-void *memory_take(size_t size);             /* zeroed, aligned to a cache line; NULL without memory */
+void *memory_take(size_t size); /* zeroed, aligned to a cache line; NULL without memory */
+void *memory_take_dirty(size_t size);       /* the same with any content */
 void memory_give(void *given, size_t size); /* the size it was taken with */
 
 #endif

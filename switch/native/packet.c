@@ -62,7 +62,7 @@ void pool_retire(xf_pool *pool) {
 static uint8_t *slab_new(slab **list, uint32_t block, uint32_t *count) {
     slab *s;
     *count = SLAB_BYTES / block < 4 ? 4 : SLAB_BYTES / block;
-    s = memory_take(SLAB_HEAD + (size_t)block * *count);
+    s = memory_take_dirty(SLAB_HEAD + (size_t)block * *count);
     if (!s) return NULL;
     s->size = SLAB_HEAD + (size_t)block * *count;
     s->next = *list;
