@@ -340,3 +340,17 @@ def test_ctrl_c_outside_a_run_is_one_sentence(xoff, monkeypatch, step):
     monkeypatch.setattr(context if step == "make_context" else xoff_run, step, interrupted)
     assert xoff("run", *SMALL, "--out", "out").endswith("xoff: stopped by SIGINT.")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_machine_without_the_tools_of_mininet_is_told_which_to_install(monkeypatch, tmp_path):
+    import os
+
+    from xoff.clocks.requirements import require_mininet
+    from xoff.errors import XoffError
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(
+        XoffError, match=r"mnexec .*package mininet.*ip .*package iproute2.*bash .*package bash"
+    ):
+        require_mininet()

@@ -16,7 +16,7 @@ def require_mininet() -> None:
         missing.append("root (run it with sudo; `--clock virtual` needs none)")
     if find_spec("mininet") is None:
         missing.append("the Python package mininet (`make setup` installs it)")
-    for tool, package in (("mnexec", "mininet"), ("ip", "iproute2")):
+    for tool, package in (("mnexec", "mininet"), ("ip", "iproute2"), ("bash", "bash")):
         if shutil.which(tool) is None:
             missing.append(f"{tool} (Debian package {package}; `make setup` installs it)")
     if missing:
