@@ -92,6 +92,11 @@ def join_name(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+def control_plane_name(decl: tree.Decl, path: str) -> str:
+    """The name that the control plane knows a declaration in the instance `path` by."""
+    return join_name(path, local_name(decl))
+
+
 def instantiate(program: tree.TypedProgram) -> Instances:
     """Evaluates `main`."""
     return _Evaluator(program).run()

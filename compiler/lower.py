@@ -9,7 +9,7 @@ from compiler import ir, tree, types
 from compiler.errors import CompileError, Diagnostic
 from compiler.lower_blocks import declare_locals, instantiate, make
 from compiler.lower_checks import checksums
-from compiler.lower_context import Lowering, NeedsOwnStorage, Scope, TooManyProblems, annotation_text
+from compiler.lower_context import Lowering, NeedsOwnStorage, Scope, TooManyProblems
 from compiler.lower_deparser import lower_deparser
 from compiler.lower_parser import parser_states
 from compiler.lower_stmt import statements
@@ -130,7 +130,7 @@ class _Program:
         aliases: list[tuple[str, str]] = []
         for field in standard_type.fields:
             for annotation in field.node.annotations:
-                text = annotation_text(annotation) if annotation.name == "alias" else None
+                text = annotation.string if annotation.name == "alias" else None
                 if text is not None:
                     aliases.append((text, field.name))
         standard = self.storage.standard_metadata(standard_type, aliases)
@@ -238,7 +238,7 @@ class _Program:
 
 def _block_name(block: BlockObject) -> str:
     annotation = block.decl.annotation("name")
-    text = annotation_text(annotation) if annotation is not None else None
+    text = annotation.string if annotation is not None else None
     return text.lstrip(".") if text else block.decl.name
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from compiler import ir, tree, types
-from compiler.lower_context import Scope, control_plane_name
+from compiler.instances import control_plane_name
+from compiler.lower_context import Scope
 from compiler.lower_expr import lower
 from compiler.values import BlockObject, ExternObject, Text, Value
 

@@ -152,26 +152,3 @@ class Scope:
     def temporary(self, scalar: ir.Scalar, hint: str = "tmp") -> ir.Field:
         """A new scalar cell."""
         return self.low.storage.cell(f"{self.path}.{hint}" if self.path else hint, scalar)
-
-
-def control_plane_name(decl: tree.Decl, path: str) -> str:
-    """The name that the control plane knows a declaration by: `@name`, or its own under its instance's path."""
-    name = decl.name
-    annotation = decl.annotation("name")
-    if annotation is not None:
-        written = annotation_text(annotation)
-        if written is not None:
-            if written.startswith("."):
-                return written[1:]
-            name = written
-    return f"{path}.{name}" if path else name
-
-
-def annotation_text(annotation: tree.Annotation) -> str | None:
-    """The string in `@name("string")` or `@name["string"]`."""
-    if annotation.form == "list" and annotation.exprs:
-        first = annotation.exprs[0]
-        if isinstance(first, tree.StringLiteral):
-            return first.text
-    parts = [token[1:-1] for token in annotation.tokens if token.startswith('"')]
-    return "".join(parts) if parts else None

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler import arith, ir, tree, types
+from compiler.instances import control_plane_name
 from compiler.keynames import field_name
 from compiler.lower_blocks import instantiate, make, meter_type
 from compiler.lower_call import bind, inline, leave_through
-from compiler.lower_context import Scope, control_plane_name
+from compiler.lower_context import Scope
 from compiler.lower_entries import entries
 from compiler.lower_expr import read
 from compiler.storage import scalar_of
@@ -279,10 +280,8 @@ def _fixed_storage(scope: Scope, node: tree.ActionDecl) -> Any:
 
 
 def _param_name(param: tree.Param) -> str:
-    from compiler.lower_context import annotation_text
-
     annotation = param.annotation("name")
-    return (annotation_text(annotation) if annotation is not None else None) or param.name
+    return (annotation.string if annotation is not None else None) or param.name
 
 
 def _default(scope: Scope, decl: tree.TableDecl, built: BuiltTable) -> None:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from compiler.errors import Diagnostic
 from compiler.lexer import END, IDENTIFIER, INTEGER, NAME_KEYWORDS, PRAGMA, STRAY, STRING, Tokens
+from compiler.slips import slip
 from compiler.source import Source
 
 MAX_NESTING = 200
@@ -136,7 +137,7 @@ class TokenStream:
             end = self.starts[before] + len(self.texts[before])
             if "\n" in self.source.text[end:pos]:
                 pos = end  # the person forgot it at the end of the line before
-        raise SyntaxProblem(pos, message)
+        raise SyntaxProblem(pos, message + slip(self.texts, self.i, message))
 
     @contextmanager
     def nested(self) -> Iterator[None]:

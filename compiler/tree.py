@@ -112,7 +112,10 @@ class Annotation(Node):
 
     @property
     def string(self) -> str | None:
-        """The string that is the whole body (`"a"`, also `"a" ++ "b"`), escapes as written; None if it is not one."""
+        """The string that is the whole body (`"a"`, `"a" ++ "b"`, `["a"]`), escapes as written; None if it is none."""
+        if self.form == "list":
+            only = self.exprs[0] if len(self.exprs) == 1 else None
+            return only.text if isinstance(only, StringLiteral) else None
         parts, between = self.tokens[::2], self.tokens[1::2]
         if not parts or len(self.tokens) % 2 == 0 or any(b != "++" for b in between):
             return None

@@ -74,6 +74,7 @@ class Checker(DeclarationChecker):
     def program(self, program: tree.Program) -> None:
         """All declarations, in order; then what a whole program needs."""
         try:
+            self.later.append(program.decls)
             for decl in program.decls:
                 self.declaration(decl)
             if self.main is None and not self.diagnostics:
@@ -323,9 +324,11 @@ class Checker(DeclarationChecker):
             params = self.params(decl.params, "control")
             self.params(decl.constructor_params, "constructor")
             decl.type = types.ControlType(decl.name, decl, variables, params)
+            self.later.append(decl.locals)
             with self.inner_scope():
                 for local in decl.locals:
                     self.annotations(local.annotations)
                     self._local(local)
                 self.block(decl.body)
+            self.later.pop()
         self.declare(decl)

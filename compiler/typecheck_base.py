@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compiler import tree, types
 from compiler.errors import CompileError, Diagnostic
-from compiler.scope import Scope
+from compiler.scope import Scope, did_you_mean, missing_include
 from compiler.source import Source
 from compiler.types import Type
+
+TYPE_DECLS = (
+    tree.RecordDecl,
+    tree.EnumDecl,
+    tree.TypedefDecl,
+    tree.ExternDecl,
+    tree.ApplicableDecl,
+    tree.TypeParam,
+)
 
 MAX_ERRORS = 40
 
@@ -42,6 +51,8 @@ class CheckerBase:
         self.body = Body("top")
         self.errors: dict[str, tree.EnumMember] = {}
         self.match_kinds: dict[str, tree.EnumMember] = {}
+        self.later: list[Sequence[tree.Decl]] = []
+        """Declarations of the blocks around, for a hint when one is used before it."""
         self.constructor_params: set[tree.Param] = set()
         """Parameters that are known once their parser or control is instantiated."""
 
@@ -68,6 +79,26 @@ class CheckerBase:
         """`file:line` of a declaration, for messages that point to a second place."""
         place = self.source.locate(decl.pos)
         return f"{place.file}:{place.line}"
+
+    def unknown(self, name: str, scope: Scope) -> str:
+        """A hint for a name that nothing visible has."""
+        known = missing_include(name)
+        if known:
+            return known
+        for later in reversed(self.later):
+            for decl in later:
+                if decl.name == name:
+                    return f" before this line, only at {self.where(decl)}; P4 is read from top to bottom"
+        values: list[str] = []
+        for other in scope.all_names():
+            decl = scope.lookup(other)[0]
+            if isinstance(decl, tree.EnumDecl) and any(m.name == name for m in decl.members):
+                return f" (it is a member: {decl.name}.{name})"
+            if isinstance(decl, tree.Param) and str(decl.type) in (name, f"{name}_t"):
+                return f" (the parameter of that type is called '{decl.name}' here)"
+            if not isinstance(decl, TYPE_DECLS):
+                values.append(other)
+        return did_you_mean(name, values) or did_you_mean(name, scope.all_names())
 
     # ------------------------------------------------------------- scopes
 

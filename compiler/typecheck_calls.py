@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compiler import tree, types
 from compiler import typecheck_rules as rules
 from compiler.infer import Binding
-from compiler.scope import did_you_mean, missing_include
+from compiler.scope import did_you_mean
 from compiler.typecheck_base import plural
 from compiler.typecheck_expressions import ExpressionChecker
 from compiler.types import FunctionType, ParamType, Type, TypeVar, UnknownType
@@ -71,7 +71,7 @@ class CallChecker(ExpressionChecker):
         scope = self.scope.outermost if callee.absolute else self.scope
         found = scope.lookup(callee.name)
         if not found:
-            hint = missing_include(callee.name) or did_you_mean(callee.name, scope.all_names())
+            hint = self.unknown(callee.name, scope)
             if callee.name == self.body.name:
                 hint = f" here: a {self.body.kind} cannot call itself"
             self.error(callee.pos, f"'{callee.name}' is not declared{hint}")

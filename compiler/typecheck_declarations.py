@@ -109,7 +109,10 @@ class DeclarationChecker(TableChecker):
             | types.ExternType
             | types.MatchKindType,
         ):
-            self.error(field.pos, f"a struct cannot have a field of type {field.type} ('{field.name}')")
+            width = "; give it a width: bit<N> or int<N>" if isinstance(base, types.InfIntType) else ""
+            self.error(
+                field.pos, f"a struct cannot have a field of type {field.type} ('{field.name}'){width}"
+            )
 
     def enum(self, decl: tree.EnumDecl) -> None:
         """An enum, with or without representation."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler import constants, tree, types
-from compiler.scope import did_you_mean, missing_include
-from compiler.typecheck_base import bits_of, plural
+from compiler.scope import did_you_mean
+from compiler.typecheck_base import TYPE_DECLS, bits_of, plural
 from compiler.typecheck_convert import Converter
 from compiler.typecheck_hints import cast_hint, describe, logic_hint, method_hint, width_hint, zero_hint
 from compiler.typecheck_rules import castable, comparable, is_literal
-from compiler.typecheck_types import MAX_WIDTH, TYPE_DECLS
+from compiler.typecheck_types import MAX_WIDTH
 from compiler.types import BitType, InfIntType, Type, UnknownType
 
 NUMERIC = (BitType, InfIntType)
@@ -106,7 +106,7 @@ class ExpressionChecker(Converter):
                 expr.decl = self.match_kinds[expr.name]
                 expr.type, expr.value = types.MATCH_KIND, types.MatchKindValue(expr.name)
                 return expr
-            hint = missing_include(expr.name) or did_you_mean(expr.name, scope.all_names())
+            hint = self.unknown(expr.name, scope)
             self.error(expr.pos, f"'{expr.name}' is not declared{hint}")
             return expr
         decl = found[0]

@@ -166,7 +166,8 @@ class TableChecker(StatementChecker):
         found = scope.lookup(ref.name)
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], tree.ActionDecl)]
-            self.error(ref.pos, f"the action '{ref.name}' is not declared{did_you_mean(ref.name, names)}")
+            hint = did_you_mean(ref.name, names) or self.unknown(ref.name, scope)
+            self.error(ref.pos, f"the action '{ref.name}' is not declared{hint}")
             return None
         if not isinstance(found[0], tree.ActionDecl):
             self.error(ref.pos, f"'{ref.name}' is not an action")
@@ -299,6 +300,9 @@ class TableChecker(StatementChecker):
             entry.keys = self.keysets(entry.keys, wanted, "the key of the entry")
             for key, element in zip(entry.keys, decl.keys, strict=False):
                 self._fits_match_kind(key, element.match_kind)
+                written = key.expr if isinstance(key, tree.Cast) and key.implicit else key
+                if element.match_kind == "lpm" and isinstance(written, tree.Binary) and written.op == "/":
+                    self.warn(written.pos, "/ divides; a prefix is written value &&& mask")
                 if element.match_kind == "lpm" and isinstance(key, tree.MaskExpr):
                     bits = bits_of(element.expr.type)
                     if (

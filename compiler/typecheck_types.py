@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from compiler import tree, types
 from compiler import typecheck_rules as rules
 from compiler.scope import did_you_mean, missing_include
-from compiler.typecheck_base import CheckerBase, plural
+from compiler.slips import type_slip
+from compiler.typecheck_base import TYPE_DECLS, CheckerBase, plural
 from compiler.types import Type, TypeVar
 
 MAX_WIDTH = 2048
@@ -20,15 +21,6 @@ TYPE_WORDS = (
     "control parser header struct header_union enum package extern typedef action table bool string".split()
 )
 """Keywords that a misspelt type may have been meant to be."""
-
-TYPE_DECLS = (
-    tree.RecordDecl,
-    tree.EnumDecl,
-    tree.TypedefDecl,
-    tree.ExternDecl,
-    tree.ApplicableDecl,
-    tree.TypeParam,
-)
 
 
 class TypeResolver(CheckerBase):
@@ -115,7 +107,7 @@ class TypeResolver(CheckerBase):
         if not found:
             names = [n for n in scope.all_names() if isinstance(scope.lookup(n)[0], TYPE_DECLS)]
             names += TYPE_WORDS
-            hint = missing_include(name) or did_you_mean(name, names)
+            hint = missing_include(name) or type_slip(name) or did_you_mean(name, names)
             self.error(pos, f"the type '{name}' is not declared{hint}")
             return None
         if not isinstance(found[0], TYPE_DECLS):

@@ -41,6 +41,14 @@ TABLE = "bit<16> q; action a() { q = 1; } table t { actions = { a; } }"
         ({"body": "meta.a = 65536;"}, "65536 does not fit in bit<16>; it becomes 0"),
         ({"body": "meta.a = meta.b << 16;"}, "a shift by 16 leaves nothing of bit<16>"),
         ({"locals_": "bit<8> meta;"}, "'meta' hides the parameter of the same name"),
+        (
+            {
+                "locals_": "table t { key = { hdr.ip.dst: lpm; } actions = { NoAction; } "
+                "const entries = { 0x0a000000 / 24: NoAction(); } }",
+                "body": "t.apply();",
+            },
+            "/ divides; a prefix is written value &&& mask",
+        ),
         ({"body": "mark_to_drop();"}, "'mark_to_drop' is deprecated"),
     ],
 )

@@ -204,11 +204,12 @@ def test_sub_controls_get_arguments_and_keep_instances_apart() -> None:
         apply { count = count + by; t.apply(); x = x + count; } }"""
     locals = "Inc(1) one; Inc(10) ten;"
     document = program(
-        "one.apply(hdr.h.a); ten.apply(hdr.h.b); one.apply(hdr.h.c);",
+        "ten.apply(hdr.h.b); if (hdr.h.d == 0) { one.apply(hdr.h.a); } else { one.apply(hdr.h.c); }",
         locals=locals,
         declarations=declarations,
     )
-    assert walk(document, frame(1, 1, 1)) == fields(frame(2, 11, 2))
+    assert walk(document, frame(1, 1, 1, 0)) == fields(frame(2, 11, 1, 0))
+    assert walk(document, frame(1, 1, 1, 1)) == fields(frame(1, 11, 2, 1))
     names = {t["name"] for p in document["pipelines"] for t in p["tables"]}
     assert {"I.one.t", "I.ten.t"} <= names
 
