@@ -139,14 +139,25 @@ class Engine(EngineTables, EngineState, EnginePorts):
         return self._e
 
     def close(self) -> None:
-        """Free the engine. Also on garbage collection and as a context manager."""
-        self._finalizer()
-        self._e = 0
+        """Free the engine. Also on garbage collection and as a context manager.
+
+        Waits for a program that another thread is loading; one that comes later is refused.
+        """
+        with self._control:
+            self._finalizer()
+            self._e = 0
 
     def set_pipeline(self, program: Program | None) -> None:
-        """Replace the program and all its state; ports, multicast groups and clone sessions stay."""
+        """Replace the program and all its state; ports, multicast groups and clone sessions stay.
+
+        Raises ProgramError, BuildError, EngineError.
+        """
         code = None if program is None else compile_program(program, traced=self.traced)
         with self._control:
+            if not self._e:
+                if code is not None:
+                    code.close()
+                raise EngineError("invalid", "the engine is closed")
             rc = self._lib.xf_load(self._e, None if code is None else code.descriptor)
             old, self._state.code = self._state.code, code if rc >= 0 else None
             if old is not None:

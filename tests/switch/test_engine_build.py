@@ -178,3 +178,19 @@ def test_a_damaged_library_in_the_cache_is_built_again(
     (notes,) = tmp_path.glob("program-*.json")
     notes.write_text("{")
     build.compile_program(program).close()
+
+
+def test_a_closed_engine_takes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's thread may still compile one when the switch is gone."""
+    program = queues_program()
+    gone = Engine(None)
+    compiled_by_then = build.compile_program
+
+    def late(*arguments: object, **keywords: object) -> build.CompiledProgram:
+        code = compiled_by_then(*arguments, **keywords)  # type: ignore[arg-type]
+        gone.close()
+        return code
+
+    monkeypatch.setattr("switch.native.binding.compile_program", late)
+    with pytest.raises(EngineError, match="the engine is closed"):
+        gone.set_pipeline(program)

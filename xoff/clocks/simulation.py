@@ -94,6 +94,7 @@ class SimulatedSwitch:
         if self._server is not None:
             await self._server.stop()
             self._server = None
+            await self.device.settle()  # a request that was cut off may still be loading a program
         self.device.close()
 
     async def kill(self) -> None:
