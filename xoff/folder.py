@@ -40,9 +40,12 @@ class RunFolder:
         else:
             raise XoffError(f"{out}: a thousand runs called {stem} exist already.")
         folder = RunFolder(path, {"finished": False, "wall_seconds": {}, "python": platform.python_version()})
-        (path / "experiment.yaml").write_text(experiment.to_yaml())
-        (path / "records").mkdir()
-        folder.save()
+        try:
+            (path / "experiment.yaml").write_text(experiment.to_yaml())
+            (path / "records").mkdir()
+            folder.save()
+        except OSError as error:
+            raise XoffError(f"{path}: cannot fill the run's folder ({error.strerror}).") from None
         return folder
 
     def save(self) -> None:

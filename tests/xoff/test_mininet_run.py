@@ -257,3 +257,20 @@ def test_p4runtime_shell_reads_a_switch_of_the_running_fabric(tmp_path):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert leftovers(name) == []
+
+
+def test_a_capture_that_ends_too_early_is_not_passed_over(tmp_path):
+    """The wrapper ends at the first frames, as tcpdump does on a full disk."""
+    import shutil
+
+    tcpdump = shutil.which("tcpdump")
+    if tcpdump is None:
+        pytest.skip("tcpdump is not installed")
+    wrapper = tmp_path / "bin" / "tcpdump"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nexec {tcpdump} -c 5 "$@"\n')
+    wrapper.chmod(0o755)
+    result = xoff(tmp_path, "--topology", "ring:n=3", "--workload", "allreduce:bytes=50kB", "--time-scale", "2000",
+                  "--pcap", PATH=f"{wrapper.parent}:{os.environ['PATH']}")  # fmt: skip
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert "a capture ended before the run did" in result.stderr

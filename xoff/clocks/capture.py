@@ -37,10 +37,26 @@ class Captures:
                 self.stop()
                 raise XoffError("pcap: tcpdump ended before it captured anything.")
 
-    def stop(self) -> None:
-        """End the captures; what they saw is on disk."""
-        for process in self._processes:
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
+        """Stop; a run that ends well must not have lost a capture on the way."""
+        problem = self.stop()
+        if problem and kind is None:
+            raise XoffError(problem)
+
+    def __enter__(self) -> Captures:
+        return self
+
+    def stop(self) -> str:
+        """End the captures; what they saw is on disk. A sentence when one had ended before: its file is not all."""
+        processes, self._processes = self._processes, []
+        early = [process.poll() is not None for process in processes]
+        for process in processes:
             process.terminate()
-        for process in self._processes:
-            process.communicate()
-        self._processes.clear()
+        told = [
+            process.communicate()[1].decode(errors="replace").strip().splitlines() for process in processes
+        ]
+        for ended, words in zip(early, told):  # noqa: B905
+            if ended:
+                last = words[-1] if words else "without a word"
+                return f"pcap: a capture ended before the run did ({last}); its file is not complete."
+        return ""

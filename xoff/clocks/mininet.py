@@ -76,7 +76,7 @@ class MininetRun:
                 stack.callback(net.stop)
             captures = Captures(net, folder.path / "pcap") if context.experiment.pcap else None
             if captures is not None:
-                stack.callback(captures.stop)
+                stack.push(captures)
             with (
                 folder.phase("switches"),
                 display.phase(f"starting {len(context.plan.switches)} P4 switches"),
