@@ -36,7 +36,9 @@ class RunFolder:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise XoffError(f"{path}: cannot make the run's folder ({error.strerror}).") from None
+                raise XoffError(
+                    f"{path}: cannot make the run's folder ({error.strerror}); --out names another place."
+                ) from None
         else:
             raise XoffError(f"{out}: a thousand runs called {stem} exist already.")
         folder = RunFolder(path, {"finished": False, "wall_seconds": {}, "python": platform.python_version()})

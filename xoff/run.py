@@ -18,6 +18,7 @@ from xoff.errors import XoffError
 from xoff.experiment import Experiment
 from xoff.folder import RunFolder
 from xoff.metrics import Summary, summarise
+from xoff.ownership import hand_over
 from xoff.progress import Display
 from xoff.rundata import read_run
 
@@ -46,6 +47,8 @@ def execute(experiment: Experiment, out: Path, display: Display | None = None) -
     except OSError as error:
         where = error.filename or folder.path
         raise XoffError(f"{where}: {error.strerror or error}.") from error
+    finally:
+        hand_over(folder.path)
 
 
 def _in_folder(context: RunContext, folder: RunFolder, display: Display) -> Summary:
