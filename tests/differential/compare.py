@@ -39,6 +39,8 @@ class Given:
 
     updates: Sequence[p4r.Update] = ()
     frames: Sequence[tuple[int, bytes]] = ()
+    least: int = 0
+    """Bytes to which shorter frames are lengthened: those that the program's behaviour is defined for."""
 
 
 @dataclass
@@ -192,7 +194,8 @@ def _compare(
     source = Packets(document, values, random, PORTS, given.frames)
     left = packets
     while left > 0:
-        batch = list(islice(source, min(left, 1 if alone else BATCH)))
+        drawn = islice(source, min(left, 1 if alone else BATCH))
+        batch = [(port, frame.ljust(given.least, b"\0")) for port, frame in drawn]
         left -= len(batch)
         if probe is not None and not probe.leaves(batch[0]):
             result.endless += 1
