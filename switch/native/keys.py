@@ -13,7 +13,7 @@ MAX_PRIORITY = 2**31 - 1
 
 @dataclass(frozen=True)
 class Encoded:
-    """An encoded key; `words` hold nothing outside `mask`."""
+    """An encoded key; `words` are already masked."""
 
     words: tuple[int, ...]
     mask: tuple[int, ...]
@@ -37,8 +37,8 @@ def encode_key(table: Table, key: Sequence[tuple[Any, ...]], priority: int) -> E
             continue
         if prefix is not None and not table.ranked:
             rank = prefix
-        # What the table masks out of the packet's field stays in the entry: an entry that asks for a bit there never
-        # matches, as in BMv2.
+        if field.mask is not None:  # of the table; BMv2 masks entries by it as it masks the packet's field
+            care &= field.mask
         value &= care
         if field.width > 64:
             for i, (v, m) in enumerate(zip(split(value, field.words), split(care, field.words), strict=True)):

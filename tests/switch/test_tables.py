@@ -453,17 +453,19 @@ def test_large_tables_stay_fast(asker: Asker) -> None:
     assert cost("lpm_t", a=4_000 << 12, b=4_000 % 7) < 5 * small
 
 
-def test_a_key_masked_by_the_program_never_meets_an_entry_that_asks_for_a_masked_bit() -> None:
-    """p4c writes `key = { a & 5: exact }` as a key with a mask; BMv2 masks the packet's field, not the entries."""
+def test_a_mask_of_the_key_is_laid_over_entries_too() -> None:
+    """p4c writes `key = { a & 5: exact }` as a key with a mask; BMv2 masks packets and entries by it."""
     json_path, p4info = compiled("tables")
     document = json.loads(json_path.read_text())
     (table,) = [t for p in document["pipelines"] for t in p["tables"] if t["name"].endswith("counted_t")]
     table["key"][0]["mask"] = "0x00000005"
     with Engine(Program.from_text(json.dumps(document), p4info.read_text())) as engine:
         asker = Asker(engine)
-        for value in (0, 2, 5):
-            engine.table_add(
-                asker.name("counted_t"), [("exact", value)], asker.action("counted"), [100 + value]
-            )
+        name, action = asker.name("counted_t"), asker.action("counted")
+        engine.table_add(name, [("exact", 2)], action, [100])
+        engine.table_add(name, [("exact", 0xFF)], action, [105])
+        with pytest.raises(EngineError) as refused:
+            engine.table_add(name, [("exact", 0)], action, [1])
+        assert refused.value.kind == "exists"
         seen = [asker.ask("counted_t", a=a).result for a in (0, 2, 5, 7, 0xFA, 1)]
     assert seen == [100, 100, 105, 105, 100, 0]
