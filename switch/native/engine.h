@@ -35,7 +35,7 @@ XF_INLINE xf_ps events_first(const xf_events *h) { return h->count ? h->heap[0].
 typedef struct xf_queue {
     xf_list packets;
     uint64_t bytes, count;
-    xf_queue_settings settings;
+    uint64_t limit_bytes, limit_packets; /* of `settings`, beside what they limit */
     uint64_t watermark_bytes, watermark_packets;
     uint64_t in_bytes, in_packets;
     uint64_t drop_packets[3], drop_bytes[3];
@@ -44,6 +44,7 @@ typedef struct xf_queue {
     int64_t credit;            /* bytes on the wire it may still send in its turn (scheduler.c) */
     xf_ps due, burst;          /* shaper: when its next frame would start without a burst, and how early it may */
     uint64_t shared, headroom; /* bytes of it beyond its guaranteed ones (buffer.c) */
+    xf_queue_settings settings;
 } xf_queue;
 
 /* Loss of one direction of a link (xf_port_loss). */
@@ -81,7 +82,7 @@ typedef struct xf_port {
     uint8_t exists, up;
     uint8_t nonempty, paused; /* bit per class */
     uint8_t in_start;         /* its egress pipeline is running: no rescheduling */
-    uint8_t weighted, shaped; /* bit per class */
+    uint8_t weighted, shaped, managed; /* bit per class; managed: either */
     uint8_t turn;             /* weighted class whose turn it is */
     uint64_t rate, delay_ns;
     xf_loss loss[2]; /* of frames sent, received */
@@ -282,6 +283,7 @@ struct xf_engine {
     uint64_t base;  /* ns of the driver's clock at ps 0 */
     uint8_t based;  /* `base` is set */
     xf_ps now;
+    uint64_t buffer_size; /* 0: no shared buffer */
     xf_ps catch_up; /* see xf_catch_up; 0 = no limit */
     uint64_t random;
 
@@ -302,7 +304,7 @@ struct xf_engine {
     xf_events events;
     xf_port *ports[XF_MAX_PORTS];
     xf_queue_settings settings[XF_CLASSES]; /* of ports to come */
-    uint64_t buffer_size, buffer_used, buffer_watermark;
+    uint64_t buffer_used, buffer_watermark;
     xf_replica_map groups, sessions;
 
     xf_list out;     /* frames that reached their far end */

@@ -37,7 +37,7 @@ void port_schedule(xf_engine *e, xf_port *p) {
     if (p->in_start) return;
     if (p->nonempty & ~p->paused) {
         at = p->free > e->now ? p->free : e->now;
-        if (p->shaped) at = scheduler_when(p, p->nonempty & ~(uint32_t)p->paused, at);
+        if (!XF_LIKELY(!p->managed)) at = scheduler_when(p, p->nonempty & ~(uint32_t)p->paused, at);
     }
     events_set(&e->events, EV_ID(EV_START, p->number), at);
 }
@@ -67,15 +67,15 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
         return;
     }
     q = &p->queues[cls];
-    if (q->bytes + bytes > q->settings.limit_bytes) {
+    if (q->bytes + bytes > q->limit_bytes) {
         refuse(e, pkt, q, 0, number);
         return;
     }
-    if (q->count + 1 > q->settings.limit_packets) {
+    if (q->count + 1 > q->limit_packets) {
         refuse(e, pkt, q, 1, number);
         return;
     }
-    if (e->buffer_size && !buffer_admit(e, q, bytes)) {
+    if (!XF_LIKELY(!e->buffer_size) && !buffer_admit(e, q, bytes)) {
         refuse(e, pkt, q, 2, number);
         return;
     }
@@ -101,20 +101,20 @@ void port_start(xf_engine *e, xf_port *p) {
     xf_queue *q;
     xf_packet *pkt;
     if (!ready) return;
-    if (p->weighted | p->shaped) {
+    if (XF_LIKELY(!p->managed)) {
+        while (!(ready & (1u << cls))) cls--;
+    } else {
         cls = scheduler_pick(e, p, ready);
         if (cls == XF_CLASSES) {
             port_schedule(e, p);
             return;
         }
-    } else {
-        while (!(ready & (1u << cls))) cls--;
     }
     q = &p->queues[cls];
     pkt = list_pop(&q->packets);
     q->count--;
     q->bytes -= pkt->packet_length;
-    if (e->buffer_size) buffer_release(e, q, pkt->packet_length);
+    if (!XF_LIKELY(!e->buffer_size)) buffer_release(e, q, pkt->packet_length);
     if (!q->count) p->nonempty &= (uint8_t)~(1u << cls);
     p->in_start = 1;
     if (egress_pass(e, pkt, p, cls)) {
@@ -150,7 +150,7 @@ void port_start(xf_engine *e, xf_port *p) {
         }
     }
     p->in_start = 0;
-    if (p->weighted | p->shaped) scheduler_charge(e, p, cls, sent);
+    if (!XF_LIKELY(!p->managed)) scheduler_charge(e, p, cls, sent);
     port_schedule(e, p);
 }
 

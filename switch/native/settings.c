@@ -16,11 +16,14 @@ static void set_bit(uint8_t *mask, uint32_t cls, int on) {
 void settings_apply(xf_port *p, uint32_t cls, const xf_queue_settings *s) {
     xf_queue *q = &p->queues[cls];
     q->settings = *s;
+    q->limit_bytes = s->limit_bytes;
+    q->limit_packets = s->limit_packets;
     q->burst = burst_time(s->burst_bytes, s->rate_bps);
     if (!s->weight) q->credit = 0;
     if (!s->rate_bps && !s->rate_pps) q->due = 0;
     set_bit(&p->weighted, cls, s->weight != 0);
     set_bit(&p->shaped, cls, s->rate_bps || s->rate_pps);
+    p->managed = p->weighted | p->shaped;
 }
 
 static void merge(xf_queue_settings *into, const xf_queue_settings *from, uint32_t fields) {
