@@ -194,7 +194,7 @@ def from_mapping(data: Any, where: str) -> Experiment:
         raise XoffError(f"{where}: {error}") from None
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """YAML as it is safe, in which a key that is given twice is an error: one of the two would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -209,6 +209,18 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """As the base class, for numbers that a machine has; a longer one could not even be named in an error."""
+        value: int = super().construct_yaml_int(node)
+        if abs(value) >= 2**64:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a whole number has at most 64 bits", node.start_mark
+            )
+        return value
+
+
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
+
 
 def load(path: Path) -> Experiment:
     """Read an experiment file; XoffError says what is wrong and where."""
@@ -219,7 +231,7 @@ def load(path: Path) -> Experiment:
     except UnicodeDecodeError:
         raise XoffError(f"{path}: not a text file; an experiment file is YAML.") from None
     try:
-        data = yaml.load(text, _Loader)  # a SafeLoader
+        data = yaml.load(text, Loader)  # a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)

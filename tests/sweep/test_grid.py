@@ -95,8 +95,13 @@ def test_what_is_wrong_with_a_sweep_is_told(data: Any, complaint: str) -> None:
 
 def test_a_file_that_is_no_yaml_is_told(tmp_path: Path) -> None:
     path = tmp_path / "sweep.yaml"
-    path.write_text("grid: [")
-    with pytest.raises(XoffError, match="not valid YAML"):
-        read_sweep(path)
+    for text, complaint in (
+        ("grid: [", "not valid YAML"),
+        ("grid: {seed: [1]}\ngrid: {seed: [2]}\n", "grid is given twice"),
+        (f"grid: {{seed: [0x{'f' * 5000}]}}\n", "at most 64 bits"),
+    ):
+        path.write_text(text)
+        with pytest.raises(XoffError, match=complaint):
+            read_sweep(path)
     with pytest.raises(XoffError, match="cannot read"):
         read_sweep(tmp_path / "missing.yaml")

@@ -161,6 +161,9 @@ def test_an_action_that_cannot_be_carried_out_is_refused_before_the_run(experime
         ("actions: " + "[" * 5000 + "]" * 5000 + "\n", "not valid YAML"),
         ("a: &a [x,x]\nb: &b [*a,*a]\n", "unknown key 'a'"),
         ("seed: " + "9" * 5000 + "\n", "not valid YAML"),
+        ("seed: 0x" + "f" * 5000 + "\n", "e.yaml:1:7: not valid YAML: a whole number has at most 64 bits"),
+        ("time_scale: 0x" + "f" * 5000 + "\n", "at most 64 bits"),
+        ("classes: {3: {xoff_bytes: 0x" + "f" * 5000 + "}}\n", "at most 64 bits"),
     ],
 )
 def test_an_experiment_file_that_says_two_things_or_none_is_refused(experiment, text, sentence):
@@ -338,8 +341,9 @@ def test_ctrl_c_outside_a_run_is_one_sentence(xoff, monkeypatch, step):
             raise AssertionError("a library that catches every Exception caught Ctrl-C") from None
 
     monkeypatch.setattr(context if step == "make_context" else xoff_run, step, interrupted)
+    before = signal.getsignal(signal.SIGINT)
     assert xoff("run", *SMALL, "--out", "out").endswith("xoff: stopped by SIGINT.")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_machine_without_the_tools_of_mininet_is_told_which_to_install(monkeypatch, tmp_path):

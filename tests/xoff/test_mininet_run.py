@@ -270,7 +270,8 @@ def test_a_capture_that_ends_too_early_is_not_passed_over(tmp_path):
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {tcpdump} -c 5 "$@"\n')
     wrapper.chmod(0o755)
-    result = xoff(tmp_path, "--topology", "ring:n=3", "--workload", "allreduce:bytes=50kB", "--time-scale", "2000",
+    # Three seconds of traffic: tcpdump may look at what the kernel has collected for it only once a second.
+    result = xoff(tmp_path, "--topology", "ring:n=3", "--workload", "allreduce:bytes=1500kB", "--time-scale", "20000",
                   "--pcap", PATH=f"{wrapper.parent}:{os.environ['PATH']}")  # fmt: skip
     assert result.returncode == 1 and "Traceback" not in result.stderr
     assert "a capture ended before the run did" in result.stderr

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from xoff.errors import XoffError
-from xoff.experiment import Experiment, from_mapping, load
+from xoff.experiment import Experiment, Loader, from_mapping, load
 
 KEYS = ("name", "base", "grid", "cases", "plots")
 MOST_POINTS = 100_000
@@ -68,7 +68,7 @@ class Sweep:
 def read_sweep(path: Path) -> Sweep:
     """The sweep in a file; XoffError names what is wrong with it."""
     try:
-        data = yaml.safe_load(path.read_text())
+        data = yaml.load(path.read_text(), Loader)  # a SafeLoader
     except OSError as error:
         raise XoffError(f"{path}: cannot read the sweep ({error.strerror}).") from None
     except (UnicodeDecodeError, RecursionError, ValueError, yaml.YAMLError) as error:
