@@ -57,8 +57,9 @@ def simple_switch(
     ports: Sequence[int],
     commands: Sequence[str] = (),
     seconds: float = 20.0,
+    wait: int = 1,
 ) -> dict[int, list[bytes]]:
-    """Send (port, frame) in order; what left by port. `commands` are simple_switch_CLI's."""
+    """Send (port, frame) in order; what left by port. `commands` are simple_switch_CLI's; the switch waits for them."""
     switch, cli = tool("simple_switch"), tool("simple_switch_CLI")
     assert switch and cli
     with tempfile.TemporaryDirectory() as name:
@@ -67,7 +68,7 @@ def simple_switch(
             timed = [(10**6 + i * SPACING_US, data) for i, (p, data) in enumerate(frames) if p == port]
             write_pcap(folder / f"p{port}_in.pcap", timed)
         thrift = _free_port()
-        command = [switch, "--use-files", "1", "--thrift-port", str(thrift), "--log-level", "off"]
+        command = [switch, "--use-files", str(wait), "--thrift-port", str(thrift), "--log-level", "off"]
         command += ["--notifications-addr", f"ipc://{folder}/notifications.ipc"]
         for port in ports:
             command += ["-i", f"{port}@{folder}/p{port}"]
@@ -87,7 +88,7 @@ def simple_switch(
                 assert time.monotonic() < deadline and process.poll() is None, answer.stdout + answer.stderr
                 time.sleep(0.1)
             sizes: list[int] = []
-            quiet_from = time.monotonic() + 1.2 + len(frames) * SPACING_US / 1e6
+            quiet_from = time.monotonic() + wait + 0.2 + len(frames) * SPACING_US / 1e6
             while time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.2)
                 paths = [folder / f"p{port}_out.pcap" for port in ports]

@@ -29,6 +29,7 @@ class Process:
     """A `python -m switch.native` and what it says."""
 
     def __init__(self, *arguments, environment=None, stdin=subprocess.PIPE):
+        self._said = b""
         self.child = subprocess.Popen(
             [sys.executable, "-m", "switch.native", *map(str, arguments)],
             stdin=stdin,
@@ -40,10 +41,13 @@ class Process:
         )
 
     def event(self):
-        ready = select.select([self.child.stdout], [], [], TIMEOUT)[0]
-        assert ready, "it said nothing"
-        line = self.child.stdout.readline()
-        assert line, self.child.stderr.read()
+        # Several lines may come at once; select sees only what Python has not read ahead.
+        while b"\n" not in self._said:
+            assert select.select([self.child.stdout], [], [], TIMEOUT)[0], "it said nothing"
+            data = os.read(self.child.stdout.fileno(), 65536)
+            assert data, self.child.stderr.read()
+            self._said += data
+        line, _, self._said = self._said.partition(b"\n")
         return json.loads(line)
 
     def ready(self):

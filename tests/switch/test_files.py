@@ -236,7 +236,7 @@ def test_simple_switch_writes_the_same_files(process, tmp_path):
         (1, bytes.fromhex("000000000009" + head + "100a" + "00000000 0007 03 00") + bytes(60)),
         (1, bytes.fromhex("0000000000")),
     ]
-    expected = simple_switch(compiled("entities")[0], frames, [1, 2], commands)
+    expected = simple_switch(compiled("entities")[0], frames, [1, 2], commands, wait=5)
     for port in (1, 2):
         timed = [(10**6 + i * 250, data) for i, (p, data) in enumerate(frames) if p == port]
         write_pcap(tmp_path / f"p{port}_in.pcap", timed)
