@@ -50,12 +50,13 @@ def engine_objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return objects
 
 
-def fuzz(program: Program, objects: list[Path], folder: Path, runs: int) -> None:
-    """Build one program with the harness and run it; AssertionError with the report if a sanitizer objects."""
+def fuzz(program: Program, objects: list[Path], folder: Path, runs: int, seconds: float = 250) -> None:
+    """Build one program with the harness and run it; AssertionError with the report if a sanitizer objects,
+    TimeoutExpired when it is not done in time."""
     source, target = folder / "program.c", folder / "fuzz"
     source.write_text(generate(program))
     subprocess.run([*COMPILE, str(source), *map(str, objects), "-o", str(target)], check=True)
-    done = subprocess.run([str(target), "1", str(runs)], capture_output=True, text=True, timeout=250)
+    done = subprocess.run([str(target), "1", str(runs)], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == f"{runs} inputs\n"
 
