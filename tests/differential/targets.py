@@ -158,6 +158,11 @@ class Native:
             self.device.drain(self.engine.pending())
 
         self._run(drained())
+        while not self.stream.outgoing.empty():  # a client that does not read loses messages
+            message = self.stream.outgoing.get_nowait()
+            if message.WhichOneof("update") == "digest":
+                kept = self.digests.setdefault(message.digest.digest_id, [])
+                kept += [d.SerializeToString() for d in message.digest.data]
 
     def reads(self, info: p4i.P4Info) -> Reads:
         """Counters, registers and digests."""
@@ -174,12 +179,9 @@ class Native:
                 reads.registers[register.preamble.name] = self.engine.register_read_all(
                     register.preamble.name
                 )
-        names = {d.preamble.id: d.preamble.name for d in info.digests}
-        while not self.stream.outgoing.empty():
-            message = self.stream.outgoing.get_nowait()
-            if message.WhichOneof("update") == "digest":
-                kept = reads.digests.setdefault(names.get(message.digest.digest_id, "?"), [])
-                kept += [d.SerializeToString() for d in message.digest.data]
+        for digest in info.digests:
+            if digest.preamble.id in self.digests:
+                reads.digests[digest.preamble.name] = self.digests[digest.preamble.id]
         return reads
 
 
