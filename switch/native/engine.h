@@ -73,8 +73,13 @@ XF_INLINE int loss_takes(xf_loss *l) {
 /* The entries that the last pass of a port hit, for whoever fetches memory ahead: the next pass will likely hit them too.
  * They may be gone meanwhile. */
 #define XF_TRAIL 8
+typedef struct xf_step {
+    const xf_entry *entry;
+    const void *bucket;
+    const xf_table *table;
+} xf_step;
 typedef struct xf_trail {
-    const xf_entry *at[XF_TRAIL];
+    xf_step at[XF_TRAIL];
 } xf_trail;
 
 typedef struct xf_port {

@@ -157,7 +157,11 @@ static void fetch(const void *from, uint32_t bytes) {
 
 static void fetch_trail(const xf_trail *trail) {
     uint32_t i;
-    for (i = 0; i < XF_TRAIL; i++) fetch(trail->at[i], 128);
+    for (i = 0; i < XF_TRAIL; i++) {
+        fetch(trail->at[i].entry, 128);
+        XF_PREFETCH(trail->at[i].bucket);
+        XF_PREFETCH(trail->at[i].table);
+    }
 }
 
 static void fetch_rows(const xf_engine *e, uint32_t port, uint32_t cls) {

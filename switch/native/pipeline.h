@@ -130,7 +130,7 @@ struct xf_ctx {
     const void *source; /* PHV whose field list is copied into a re-entering packet after its reset, or NULL */
     uint32_t source_list;
 
-    const xf_entry **trail, **trail_end; /* where entries that are hit are noted */
+    struct xf_step *trail, *trail_end; /* where look-ups that hit are noted */
     xf_engine *engine;
     xf_table **tables;
     xf_counter **counters;

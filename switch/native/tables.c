@@ -90,7 +90,11 @@ void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *ac
         }
         if (t->desc->with_timeout) e->rest->last_hit = x->now;
         if (x->trail != x->trail_end) {
-            if (*x->trail != e) *x->trail = e;
+            if (x->trail->entry != e) {
+                x->trail->entry = e;
+                x->trail->table = t;
+                x->trail->bucket = t->buckets ? t->buckets + (e->hash & t->bucket_mask) : NULL;
+            }
             x->trail++;
         }
         act->hit = 1;
