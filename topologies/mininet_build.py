@@ -21,6 +21,7 @@ from mininet.net import Mininet
 from mininet.node import Host, Switch
 
 from topologies.addressing import gateway
+from topologies.linkup import LinkEvents
 from topologies.netns import (
     FABRIC_MTU,
     forwarding_off,
@@ -34,6 +35,8 @@ from topologies.plan import FabricPlan, HostPlan
 from topologies.runstate import RunState, delete_interface_group, end_processes, marked_processes, run_ip
 
 MAX_INTERFACE_NAME = 15
+UP_S = 10.0
+"""Within so long the kernel has every link up; it takes milliseconds."""
 
 
 class RunHost(Host):
@@ -161,9 +164,11 @@ class FabricNet(Mininet):
             ipv6_off(name)
             forwarding_off(name)
             offloads_off(name)
-        run_ip(["-batch", "-"], "".join(f"link set dev {name} up arp off\n" for name in ports))
-        for host in self.plan.hosts:
-            self._guards.append(in_namespace(self.get(host.name).pid, partial(_configure, host)))
+        with LinkEvents() as events:
+            run_ip(["-batch", "-"], "".join(f"link set dev {name} up arp off\n" for name in ports))
+            for host in self.plan.hosts:
+                self._guards.append(in_namespace(self.get(host.name).pid, partial(_configure, host)))
+            events.wait_until_up(self.state.group, UP_S)
         self._tell_mininet()
         self.built = True
 
