@@ -4,7 +4,8 @@
 
 Each case is a whole run in a process of its own (plan, P4 program, switches, controller over P4Runtime, workload): a
 permutation on a fat-tree at MTU 4096 and 100 Gb/s. A traversal is a frame, data or control, carried over one link;
-CPU time is that of the whole process while the workload runs, samples and records included.
+CPU time is that of the whole process while the workload runs, samples and records included. Where libns3-dev is
+installed, ns-3 carries the same permutation (ns3_permutation.cc) and the ratio is reported.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -60,7 +63,7 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-def measure(k: int, congestion: str, size: int, load_balancing: str) -> Result:
+def measure(k: int, congestion: str, size: int, load_balancing: str, shift: int) -> Result:
     """Run one case in this process."""
     import asyncio
 
@@ -74,7 +77,7 @@ def measure(k: int, congestion: str, size: int, load_balancing: str) -> Result:
         topology=f"fattree:k={k}",
         clock="virtual",
         mtu=MTU,
-        workload=f"permutation:bytes={size}",
+        workload=f"permutation:bytes={size}" + (f",shift={shift}" if shift else ""),
         congestion_control=congestion,
         load_balancing=load_balancing,
         sample="1ms",
@@ -136,9 +139,9 @@ def measure(k: int, congestion: str, size: int, load_balancing: str) -> Result:
     )
 
 
-def measure_apart(k: int, congestion: str, size: int, load_balancing: str) -> Result:
+def measure_apart(k: int, congestion: str, size: int, load_balancing: str, shift: int = 0) -> Result:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--one", str(k), congestion, str(size), load_balancing]
+    command = [sys.executable, __file__, "--one", str(k), congestion, str(size), load_balancing, str(shift)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"k={k} {congestion}: {done.stderr.strip()[-2000:]}")
@@ -151,22 +154,20 @@ def main() -> None:
     parser.add_argument("--k", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--congestion-control", nargs="+", default=["none", "dcqcn"])
     parser.add_argument("--load-balancing", default="ecmp")
-    parser.add_argument(
-        "--bytes", type=int, default=0, help="per host (default: 16 MiB, 4 MiB, 1 MiB for k=4, 8, 16)"
-    )
+    parser.add_argument("--bytes", type=int, default=0, help="per host (default: 16 MiB for k=4, else 4 MiB)")
     parser.add_argument("--json", type=Path, default=OUT)
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        k, congestion, size, balancing = options.one
-        print(json.dumps(asdict(measure(int(k), congestion, int(size), balancing))))
+        k, congestion, size, balancing, shift = options.one
+        print(json.dumps(asdict(measure(int(k), congestion, int(size), balancing, int(shift)))))
         return
     results = []
     print(f"{'k':>3}{'hosts':>7}{'switches':>9} {'CC':<7}{'traversals':>12}{'CPU s':>8}{'per CPU-s':>12}"
           f"{'ns each':>9}{'build s':>9}{'KiB/switch':>12}{'KiB/host':>10}{'peak MiB':>10}")  # fmt: skip
     for k in options.k:
         for congestion in options.congestion_control:
-            size = options.bytes or {4: 16 << 20, 8: 4 << 20}.get(k, 1 << 20)
+            size = options.bytes or {4: 16 << 20}.get(k, 4 << 20)
             r = measure_apart(k, congestion, size, options.load_balancing)
             results.append(asdict(r))
             build = r.load_cpu_seconds + r.control_cpu_seconds
@@ -174,8 +175,53 @@ def main() -> None:
                   f"{r.traversals_per_cpu_second:>12,}{r.ns_per_traversal:>9.0f}{build:>9.1f}"
                   f"{r.bytes_per_switch / 1024:>12,.0f}{r.bytes_per_host / 1024:>10,.0f}"
                   f"{r.peak_bytes / 2**20:>10,.0f}", flush=True)  # fmt: skip
+    beside = [compare(k) for k in options.k if k <= NS3_LARGEST_K] if has_ns3() else []
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    options.json.write_text(json.dumps({"cases": results, "ns3": beside}, indent=1) + "\n")
+
+
+NS3_LARGEST_K = 8
+"""Address and route set-up of ns-3 takes long beyond."""
+NS3_LIBRARIES = (
+    "core", "network", "internet", "point-to-point", "applications", "nix-vector-routing", "stats", "bridge",
+    "traffic-control", "mpi",
+)  # fmt: skip
+
+
+def has_ns3() -> bool:
+    """Whether ns-3 programs can be built here."""
+    return shutil.which("g++") is not None and ns3_include() is not None
+
+
+def ns3_include() -> Path | None:
+    """The include folder of the installed ns-3."""
+    include = Path("/usr/include")
+    found = [*include.glob("ns3/core-module.h"), *sorted(include.glob("ns3*/ns3/core-module.h"))]
+    return found[-1].parents[1] if found else None
+
+
+def compare(k: int) -> dict[str, Any]:
+    """The same permutation on ns-3 and here: a shift by one more than a pod's hosts, 4 MiB a host."""
+    size, shift = 4 << 20, k * k // 4 + 1
+    include = ns3_include()
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "permutation"
+        libraries = [
+            f"-lns3-{name}" for name in NS3_LIBRARIES if list(Path("/usr/lib").glob(f"*/libns3-{name}.so"))
+        ]
+        source = ROOT / "benchmarks" / "ns3_permutation.cc"
+        command = ["g++", "-O2", "-std=c++17", f"-I{include}", "-o", str(program), str(source)]
+        command += ["-Wl,--allow-shlib-undefined", *libraries]
+        subprocess.run(command, check=True)
+        done = subprocess.run(
+            [program, f"--k={k}", f"--bytes={size}"], capture_output=True, text=True, check=True
+        )
+    theirs: dict[str, Any] = json.loads(done.stdout)
+    ours = measure_apart(k, "none", size, "ecmp", shift)
+    ratio = ours.traversals_per_cpu_second / theirs["traversals_per_cpu_second"]
+    print(f"ns-3, k={k}, shift {shift}: {theirs['traversals_per_cpu_second']:,} traversals per CPU-second; "
+          f"here {ours.traversals_per_cpu_second:,}: {ratio:.1f} times", flush=True)  # fmt: skip
+    return {"k": k, "ns3": theirs, "ours": asdict(ours), "ratio": round(ratio, 2)}
 
 
 if __name__ == "__main__":
