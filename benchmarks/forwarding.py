@@ -362,6 +362,15 @@ def report(figures: list[Figure]) -> None:
             base, p50_base, p99_base = base or efficiency, p50_base or p50, p99_base or p99
             line = f"{forwarder:<16}{size:>6}{rate:>13,.0f}{efficiency:>12,.0f}{efficiency / base:>7.2f}"
             print(f"{line}{p50:>9.1f}{p50 / p50_base:>7.2f}{p99:>9.1f}{p99 / p99_base:>7.2f}")
+    for size in dict.fromkeys(figure.frame_bytes for figure in figures):
+        for name in SOURCES:
+            mine, other = (
+                [f.per_cpu_second for f in figures if (f.forwarder, f.frame_bytes) == (f"{who} {name}", size)]
+                for who in ("native", "BMv2")
+            )
+            if mine and other:
+                times = statistics.median(mine) / statistics.median(other)
+                print(f"{name}, {size} bytes: native does {times:.1f} times BMv2's packets per CPU-second")
     out = HERE / "out"
     out.mkdir(exist_ok=True)
     rows = [{**asdict(figure), "per_cpu_second": figure.per_cpu_second} for figure in figures]
