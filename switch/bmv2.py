@@ -6,7 +6,6 @@ packets/s for a mean packet size (BMv2 knows no other rate), queue limits become
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -28,7 +27,6 @@ DEFAULT_MEAN_FRAME_BYTES = 1082
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 _POLL_S = 0.02
-_PR_SET_PDEATHSIG = 1
 
 
 class Bmv2Error(Exception):
@@ -173,12 +171,11 @@ def _launch(spec: DeviceSpec, options: Bmv2Options) -> Bmv2Switch:
     )
     with log.open("wb") as output:
         process = subprocess.Popen(
-            arguments,
+            [*_die_with_parent(), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
         )
     return Bmv2Switch(spec, process, address, thrift_port, log)
 
@@ -191,7 +188,7 @@ def _wait_ready(switch: Bmv2Switch, deadline: float) -> None:
             code = switch.process.poll()
             if code is not None:
                 raise Bmv2Error(
-                    f"switch {switch.spec.name}: {switch.process.args[0]!s} ended with {_how(code)}:"  # type: ignore[index]
+                    f"switch {switch.spec.name}: {EXECUTABLE} ended with {_how(code)}:"
                     f" {_last_line(switch.log)} (log: {switch.log})"
                 )
             if time.monotonic() > deadline:
@@ -260,6 +257,11 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
-def _die_with_parent() -> None:
-    """In the child: end when the process that started us ends, however it ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _die_with_parent() -> list[str]:
+    """What to put before a command so that it ends when the process that started it ends, however that ends.
+
+    Not a function for the child to call before it executes the command: that takes a fork of this process, which may
+    have gRPC's threads.
+    """
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from switch.device import DeviceSpec, PortSpec, QueueSpec
 from switch.select import SelectError, select_target
 
 FAKE = Path(__file__).with_name("fake_bmv2.py")
+ROOT = Path(__file__).parents[2]
 JUDGES = Path("/opt/judges/bin")
 PROGRAM = Path(__file__).parent / "programs" / "entities.p4"
 
@@ -182,6 +185,35 @@ def test_a_wish_that_cannot_be_met_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("XOFF_SWITCH", "tofino")
     with pytest.raises(SelectError, match="it may say native or bmv2"):
         select_target("auto")
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from switch.bmv2 import Bmv2Options, start_switches
+from switch.device import DeviceSpec
+folder, executable = Path(sys.argv[1]), sys.argv[2]
+spec = DeviceSpec("s1", 1, (), Path("prog.json"), Path("p4info"), "127.0.0.1:0")
+switches = start_switches([spec], Bmv2Options(log_dir=folder, executable=executable))
+print(switches["s1"].process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_switch_ends_with_the_process_that_started_it_even_when_that_is_killed(fake, tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path), str(FAKE)], stdout=subprocess.PIPE, cwd=ROOT, text=True
+    )
+    try:
+        switch = os.pidfd_open(int(parent.stdout.readline()))
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    try:
+        assert select.select([switch], [], [], 10)[0], "it is still there"
+    finally:
+        os.close(switch)
 
 
 @pytest.fixture(scope="module")
