@@ -115,7 +115,8 @@ def _compile(
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or not made.exists():
-            complaint = (done.stderr or done.stdout).strip()[:2000] or f"exit code {done.returncode}, no output"
+            said = (done.stderr or done.stdout).strip()[:2000]
+            complaint = said or f"exit code {done.returncode}, no output"
             raise BuildError(f"{compiler.name} could not compile {sources[0].name}: {complaint}")
         if compiler.is_tcc:
             forbid_executable_stack(made)
