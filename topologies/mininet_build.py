@@ -11,7 +11,8 @@ import os
 import resource
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,26 +105,21 @@ class FabricNet(Mininet):
             for port in switch.ports
         }
         self._names |= {(host.name, 0): f"{host.name}-eth0" for host in plan.hosts}
-        super().__init__(
-            topo=None,
-            build=False,
-            controller=None,
-            host=RunHost,
-            switch=RunSwitch,
-            link=BuiltLink,
-            intf=BuiltIntf,
-        )
+        with _machine_left_alone():
+            super().__init__(
+                topo=None,
+                build=False,
+                controller=None,
+                host=RunHost,
+                switch=RunSwitch,
+                link=BuiltLink,
+                intf=BuiltIntf,
+            )
         try:
             self._make()
         except BaseException:
             self.stop()
             raise
-
-    @classmethod
-    def init(cls) -> None:
-        """In place of Mininet's start-up, which changes settings of the whole machine for good: raise our own limit."""
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     def interface(self, node: str, port: int = 0) -> str:
         """Name of an interface: a switch port in the root namespace, or a host's port 0 in the host's namespace."""
@@ -206,6 +202,21 @@ class FabricNet(Mininet):
         for host in self.plan.hosts:
             interface = self.get(host.name).defaultIntf()
             interface.ip, interface.prefixLen = host.ipv4, "24"
+
+
+@contextmanager
+def _machine_left_alone() -> Iterator[None]:
+    """Keep Mininet's start-up, once a process, from changing settings of the whole machine for good.
+
+    All that it does for a fabric is to let this process open more files; that is done here.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    before, Mininet.inited = Mininet.inited, True
+    try:
+        yield
+    finally:
+        Mininet.inited = before
 
 
 def _check_namespaces() -> None:

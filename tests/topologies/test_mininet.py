@@ -87,6 +87,19 @@ def test_an_idle_fabric_is_silent_and_a_ping_is_heard(tmp_path: Path) -> None:
         assert (frame[IP].src, frame[IP].dst) == (host.ipv4, "10.0.7.2")
 
 
+def test_a_fabric_changes_no_setting_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mininet import net as mininet_net
+
+    def touched() -> None:
+        raise AssertionError("Mininet set limits and sysctls of the whole machine")
+
+    monkeypatch.setattr(mininet_net, "fixLimits", touched)
+    with fabric("leafspine:leaves=1,spines=0,hosts_per_leaf=2", tmp_path / "second"):
+        pass
+    with pytest.raises(AssertionError, match="Mininet set limits"):  # a Mininet of somebody else still does
+        mininet_net.Mininet(build=False, controller=None)
+
+
 def test_a_host_answers_ping_but_not_roce(pair: FabricNet) -> None:
     host = pair.plan.host("h1")
     base = Ether(dst=host.mac, src=host.gateway_mac) / IP(src="10.0.0.2", dst=host.ipv4)
