@@ -30,7 +30,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def phase(self, text: str) -> Iterator[None]:
