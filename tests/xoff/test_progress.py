@@ -41,6 +41,8 @@ def test_where_no_line_can_be_redrawn_every_phase_is_one_plain_line(console: str
 
 def test_a_line_that_stays_is_not_broken() -> None:
     log = io.StringIO()
-    said = "1 ms: set_class_policy(class 3, switches ['s1'], xoff_bytes 300000, xon_bytes 290000, lossless True)"
+    said = (
+        "1 ms: set_class_policy(class 3, switches ['s1'], xoff_bytes 300000, xon_bytes 290000, lossless True)"
+    )
     Display(console=Console(file=log, width=80)).say(said)
     assert log.getvalue() == said + "\n"
