@@ -195,7 +195,9 @@ def test_frames_of_a_run_are_well_formed_for_tshark(tmp_path):
 
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
-    summary = run(tmp_path, "--topology", "fattree:k=2,hosts_per_edge=2", "--workload", "incast:bytes=300KB",
+    storm = tmp_path / "storm.yaml"  # PFC frames are in the captures whatever the incast does
+    storm.write_text("actions: [{at: 5us, pfc_storm: {host: h1, duration: 5us, quanta: 100}}]\n")
+    summary = run(tmp_path, str(storm), "--topology", "fattree:k=2,hosts_per_edge=2", "--workload", "incast:bytes=300KB",
                   "--congestion-control", "dcqcn", "--pcap", "--time-scale", "5000")  # fmt: skip
     captures = sorted((Path(summary["run"]) / "pcap").glob("*.pcap"))
     assert len(captures) == summary["hosts"]
