@@ -15,7 +15,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
-PACKET_QDISC_BYPASS = 20
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
@@ -67,12 +66,14 @@ def network_namespace(path: str | None) -> Iterator[None]:
 
 
 def packet_socket(interface: str, receive_bytes: int = 8 << 20) -> socket.socket:
-    """A non-blocking AF_PACKET socket bound to `interface` of the current namespace, for what comes in only."""
+    """A non-blocking AF_PACKET socket bound to `interface` of the current namespace, for what comes in only.
+
+    What it sends takes the interface's usual way (no PACKET_QDISC_BYPASS), where tcpdump sees it.
+    """
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # no protocol: nothing is queued before bind
     try:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_bytes)
         sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        sock.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
         sock.bind((interface, ETH_P_ALL))
         sock.setblocking(False)
     except OSError:

@@ -197,10 +197,16 @@ def test_frames_of_a_run_are_well_formed_for_tshark(tmp_path):
         pytest.skip("tshark is not installed")
     storm = tmp_path / "storm.yaml"  # PFC frames are in the captures whatever the incast does
     storm.write_text("actions: [{at: 5us, pfc_storm: {host: h1, duration: 5us, quanta: 100}}]\n")
-    summary = run(tmp_path, str(storm), "--topology", "fattree:k=2,hosts_per_edge=2", "--workload", "incast:bytes=300KB",
-                  "--congestion-control", "dcqcn", "--pcap", "--time-scale", "5000")  # fmt: skip
+    summary = run(tmp_path, str(storm), "--topology", "fattree:k=2,hosts_per_edge=2", "--workload",
+                  "incast:bytes=300KB", "--pcap", "--time-scale", "5000")  # fmt: skip
     captures = sorted((Path(summary["run"]) / "pcap").glob("*.pcap"))
     assert len(captures) == summary["hosts"]
+    counted = {
+        json.loads(line)["node"]: json.loads(line)
+        for records in (Path(summary["run"]) / "records").glob("hosts-*.jsonl")
+        for line in records.read_text().splitlines()
+        if '"kind":"port"' in line
+    }
     fields = [
         "-e",
         "frame.protocols",
@@ -216,6 +222,8 @@ def test_frames_of_a_run_are_well_formed_for_tshark(tmp_path):
         told = subprocess.run(
             ["tshark", "-r", str(capture), "-T", "fields", *fields], capture_output=True, text=True
         )
+        port = counted[capture.stem]
+        assert len(told.stdout.splitlines()) == port["rx_packets"] + port["tx_packets"]
         for line in told.stdout.splitlines():
             protocols, malformed, mac_control, opcode = line.split("\t")
             assert not malformed, line

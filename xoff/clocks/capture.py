@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import select
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from topologies.mininet_build import FabricNet
 from xoff.errors import XoffError
 
 SNAP_BYTES = 65535
+DRAIN_SECONDS = 10.0
+"""Longest wait for a capture to write what it has."""
+_COUNTS = re.compile(
+    rb"(\d+) packets? captured, (\d+) packets? received by filter, (\d+) packets? dropped by kernel"
+)
 
 
 class Captures:
@@ -23,8 +32,8 @@ class Captures:
         for host in net.plan.hosts:
             process = net.get(host.name).popen(
                 ["tcpdump", "-i", net.interface(host.name), "-s", str(SNAP_BYTES), "-B", "16384", "-U", "-Z", "root",
-                 "-w", str((folder / f"{host.name}.pcap").resolve())],
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                 "--immediate-mode", "-w", str((folder / f"{host.name}.pcap").resolve())],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0,
             )  # fmt: skip
             self._processes.append(process)
         for process in self._processes:
@@ -50,6 +59,7 @@ class Captures:
         """End the captures; what they saw is on disk. A sentence when one had ended before: its file is not all."""
         processes, self._processes = self._processes, []
         early = [process.poll() is not None for process in processes]
+        lost = sum(_drain(process) for process in processes)
         for process in processes:
             process.terminate()
         told = [
@@ -59,4 +69,25 @@ class Captures:
             if ended:
                 last = words[-1] if words else "without a word"
                 return f"pcap: a capture ended before the run did ({last}); its file is not complete."
+        if lost:
+            return f"pcap: the kernel dropped {lost} frames that the captures were too slow for; the files lack them."
         return ""
+
+
+def _drain(process: subprocess.Popen[bytes]) -> int:
+    """Wait until tcpdump has written every frame that its socket holds; frames that the kernel dropped.
+
+    tcpdump answers SIGUSR1 with its counts; ended at once it would leave behind what it has not read yet.
+    """
+    assert process.stderr is not None
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while process.poll() is None:
+        process.send_signal(signal.SIGUSR1)
+        if not select.select([process.stderr], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        counts = _COUNTS.search(process.stderr.readline())
+        if counts is not None:
+            captured, received, dropped = map(int, counts.groups())
+            if captured + dropped >= received:
+                return dropped
+    return 0
