@@ -149,8 +149,10 @@ def _launch(spec: DeviceSpec, options: Bmv2Options) -> Bmv2Switch:
         raise Bmv2Error(
             f"{options.executable} is not on PATH; install BMv2, or use the native switch (--switch native)"
         )
+    # Asked for by a call: /sys shows the network namespace that it was mounted in.
+    interfaces = {name for _, name in socket.if_nameindex()}
     for port in spec.ports:
-        if port.interface is not None and not Path("/sys/class/net", port.interface).exists():
+        if port.interface is not None and port.interface not in interfaces:
             raise Bmv2Error(
                 f"switch {spec.name}, port {port.number}: interface {port.interface} does not exist"
             )
