@@ -94,6 +94,7 @@ def test_a_fabric_changes_no_setting_of_the_machine(tmp_path: Path, monkeypatch:
         raise AssertionError("Mininet set limits and sysctls of the whole machine")
 
     monkeypatch.setattr(mininet_net, "fixLimits", touched)
+    monkeypatch.setattr(mininet_net.Mininet, "inited", False)
     with fabric("leafspine:leaves=1,spines=0,hosts_per_leaf=2", tmp_path / "second"):
         pass
     with pytest.raises(AssertionError, match="Mininet set limits"):  # a Mininet of somebody else still does
