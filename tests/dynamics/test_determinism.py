@@ -179,6 +179,7 @@ def test_modules_of_the_virtual_path_that_know_a_clock_are_few_and_known() -> No
         "switch/native/capture.py": "Mininet's; comes along with switch/native/node.py",
         "topologies/linkup.py": "Mininet's deadline for links; comes along with topologies/mininet_build.py",
         "topologies/runstate.py": "Mininet's; comes along with xoff/clocks/mininet.py",
+        "xoff/clocks/capture.py": "Mininet's deadline for tcpdump; comes along with xoff/clocks/mininet.py",
         "xoff/clocks/mininet.py": "its record of the collective is shared; the rest is Mininet's",
     }
     loaded = subprocess.run(
