@@ -106,10 +106,6 @@ class Experiment:
             raise XoffError(f"seed: {self.seed} is not accepted; it is 0 to {LARGEST_SEED}.")
         if self.clock == "virtual" and self.switch == "bmv2":
             raise XoffError("switch: the virtual clock runs the native switch; bmv2 needs clock: mininet.")
-        if self.clock == "virtual" and self.pcap:
-            raise XoffError(
-                "pcap: frames are captured in Mininet; the virtual clock has no interface to capture on."
-            )
         _in_key("rate", parse_rate, self.rate)
         for key in ("delay", "control_latency", "sample", "time_limit"):
             _in_key(key, parse_time, getattr(self, key))

@@ -26,6 +26,7 @@ typedef struct node {
     void *self;
     const xf_node_type *type;
     uint32_t place, port_count; /* in the heap */
+    int tapped;
     peer *peers;
     xf_ahead ahead; /* of an engine */
 } node;
@@ -38,6 +39,7 @@ typedef struct item {
 struct xf_fabric {
     xf_mutex lock;
     xf_foreign foreign;
+    xf_tap tap;
     uint64_t now, traversals, polls, instants;
     volatile int interrupted;
     int entered;
@@ -116,6 +118,11 @@ static void deliver(xf_fabric *f, uint32_t number, uint32_t port, xf_packet *p) 
     reschedule(f, number);
 }
 
+static void tell(const xf_fabric *f, uint32_t from, const peer *to, const xf_packet *p) {
+    if (f->nodes[from].tapped || f->nodes[to->node].tapped)
+        f->tap(from, p->port, to->node, to->port, p->data, p->length, f->now);
+}
+
 static void poll(xf_fabric *f, uint32_t number) {
     node *n = &f->nodes[number];
     xf_list out = {NULL, NULL};
@@ -134,10 +141,12 @@ static void poll(xf_fabric *f, uint32_t number) {
     }
     while ((p = list_pop(&out))) {
         n = &f->nodes[number];
-        if (p->port < n->port_count && n->peers[p->port].node != UINT32_MAX)
+        if (p->port < n->port_count && n->peers[p->port].node != UINT32_MAX) {
+            if (f->tap) tell(f, number, &n->peers[p->port], p);
             deliver(f, n->peers[p->port].node, n->peers[p->port].port, p);
-        else
+        } else {
             packet_free(p);
+        }
     }
     reschedule(f, number);
 }
@@ -390,6 +399,15 @@ int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uin
     if (!rc) rc = connect_end(f, b, b_port, a, a_port);
     pthread_mutex_unlock(&f->lock);
     return rc;
+}
+
+int xf_fabric_tap(xf_fabric *f, uint32_t number, xf_tap tap) {
+    if (number >= f->count) return XF_EINVAL;
+    pthread_mutex_lock(&f->lock);
+    f->nodes[number].tapped = 1;
+    f->tap = tap;
+    pthread_mutex_unlock(&f->lock);
+    return 0;
 }
 
 void xf_fabric_read(xf_fabric *f, xf_fabric_stats *out) {

@@ -25,6 +25,10 @@ typedef struct xf_foreign {
     uint64_t (*deadline)(uint32_t node);
 } xf_foreign;
 
+/* Sees a frame as its last bit arrives; it changes nothing. */
+typedef void (*xf_tap)(uint32_t from, uint32_t from_port, uint32_t to, uint32_t to_port, const uint8_t *frame,
+                       uint32_t length, uint64_t now);
+
 enum xf_fabric_result {
     XF_IDLE,        /* nothing is pending */
     XF_REACHED,     /* what is next lies after `until` */
@@ -51,6 +55,7 @@ int xf_fabric_add_engine(xf_fabric *f, xf_engine *e);
 int xf_fabric_add_node(xf_fabric *f, const xf_node_type *type, void *node);
 int xf_fabric_add_foreign(xf_fabric *f);
 int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uint32_t b_port);
+int xf_fabric_tap(xf_fabric *f, uint32_t node, xf_tap tap); /* frames of this node's links too; one tap a fabric */
 
 /* Runs every instant up to `until`, inclusive. Control threads get at the engines between instants. */
 int xf_fabric_run(xf_fabric *f, uint64_t until, int ask);

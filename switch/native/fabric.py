@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 from enum import IntEnum
 from typing import Protocol
@@ -20,6 +20,10 @@ from switch.native.engine_types import check
 _RX = CFUNCTYPE(None, c_uint32, c_uint32, POINTER(c_uint8), c_uint32, c_uint64)
 _POLL = CFUNCTYPE(None, c_uint32, c_uint64)
 _DEADLINE = CFUNCTYPE(c_uint64, c_uint32)
+_TAP = CFUNCTYPE(None, c_uint32, c_uint32, c_uint32, c_uint32, POINTER(c_uint8), c_uint32, c_uint64)
+
+Tap = Callable[[int, int, bytes, int], None]
+"""Called with sending node, receiving node, frame and the time in ns at which its last bit arrived."""
 
 
 class _Foreign(Structure):
@@ -47,6 +51,7 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_fabric_add_node": (c_int, (c_void_p, c_void_p, c_void_p)),
     "xf_fabric_add_foreign": (c_int, (c_void_p,)),
     "xf_fabric_connect": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_uint32)),
+    "xf_fabric_tap": (c_int, (c_void_p, c_uint32, _TAP)),
     "xf_fabric_run": (c_int, (c_void_p, c_uint64, c_int)),
     "xf_fabric_interrupt": (None, (c_void_p,)),
     "xf_fabric_send": (None, (c_void_p, c_uint32, ctypes.c_char_p, c_uint32)),
@@ -143,6 +148,22 @@ class Fabric:
     def connect(self, a: int, a_port: int, b: int, b_port: int) -> None:
         """Join two ports by a link."""
         check(self._lib.xf_fabric_connect(self.handle, a, a_port, b, b_port), "joining two nodes by a link")
+
+    def tap(self, nodes: Iterable[int], seen: Tap) -> None:
+        """Show `seen` every frame that these nodes send or receive. A fabric has one tap."""
+
+        def called(
+            sender: int, _out: int, receiver: int, _in: int, frame: object, length: int, now: int
+        ) -> None:
+            try:
+                seen(sender, receiver, ctypes.string_at(frame, length), now)  # type: ignore[arg-type]
+            except BaseException as error:
+                self.fail(error)
+
+        function = _TAP(called)
+        self._kept.append(function)
+        for node in nodes:
+            check(self._lib.xf_fabric_tap(self.handle, node, function), "tapping a node")
 
     def run(self, until: int | None, ask: Ask) -> Result:
         """Run every instant up to `until` (ns, inclusive); raises what a Python node raised."""

@@ -171,16 +171,9 @@ def test_modules_of_the_virtual_path_that_know_a_clock_are_few_and_known() -> No
     known = {
         "controller/session.py": "election ids outrank those of controllers that were killed",
         "switch/native/p4runtime/device.py": "the clock of a device to which no driver gives its own",
-        "switch/native/node.py": "a constant of it is used; the rest is Mininet's",
         "xoff/folder.py": "the folder's name and the wall seconds of phases, in run.json",
         "xoff/prepare.py": "the wall seconds of compiling, in run.json",
         "xoff/clocks/simulation.py": "the wall seconds of the run, in run.json",
-        "switch/bmv2.py": "Mininet's; comes along with xoff/clocks/mininet.py",
-        "switch/native/capture.py": "Mininet's; comes along with switch/native/node.py",
-        "topologies/linkup.py": "Mininet's deadline for links; comes along with topologies/mininet_build.py",
-        "topologies/runstate.py": "Mininet's; comes along with xoff/clocks/mininet.py",
-        "xoff/clocks/capture.py": "Mininet's deadline for tcpdump; comes along with xoff/clocks/mininet.py",
-        "xoff/clocks/mininet.py": "its record of the collective is shared; the rest is Mininet's",
     }
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, tests.dynamics.lab\n"
@@ -197,4 +190,4 @@ def test_modules_of_the_virtual_path_that_know_a_clock_are_few_and_known() -> No
                 [node.module] if isinstance(node, ast.ImportFrom) else [])  # fmt: skip
             if {"time", "datetime"} & set(names):
                 importers.add(str(path))
-    assert importers - known.keys() == set()
+    assert importers == known.keys()

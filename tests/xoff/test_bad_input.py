@@ -100,10 +100,6 @@ def test_an_option_that_cannot_be_is_refused_with_what_would_be_accepted(xoff, o
     assert sentence in xoff("run", *SMALL, option, value)
 
 
-def test_captures_are_refused_where_there_is_no_interface(xoff):
-    assert "the virtual clock has no interface" in xoff("run", *SMALL, "--pcap")
-
-
 @pytest.mark.parametrize(
     ("classes", "sentence"),
     [

@@ -9,12 +9,13 @@ from controller.fixedpoint import FixedPointError, byte_ticks, pause_ticks
 from switch.link import PFC_QUANTUM_BITS
 from topologies.plan import FabricPlan, SwitchPlan
 from traffic.build import EndpointConfig, TrafficOptions, build_hosts
-from traffic.collectives import Workload
+from traffic.collectives import Workload, ideal_ns, payload_share
 from traffic.nic.config import CongestionConfig, ReceiverConfig
 from xoff.actions import Action, check_actions, parse_actions
 from xoff.errors import XoffError
 from xoff.experiment import Experiment
 from xoff.prepare import Program, build_plan, compile_program
+from xoff.records import RecordWriter
 from xoff.units import format_rate, parse_rate
 from xoff.workload import build_workload
 
@@ -110,3 +111,14 @@ def congestion_config(text: str) -> CongestionConfig:
         except ValueError:
             raise XoffError(f"congestion_control: {key}={value!r} is not a number.") from None
     return CongestionConfig(name=name.strip(), preset=preset, parameters=parameters, base_rtt_ns=0)
+
+
+def write_collective(
+    context: RunContext, records: RecordWriter, start: int, end: int | None, now: int
+) -> None:
+    """The record of the workload as a whole; `end` is None when it did not finish."""
+    workload = context.workload
+    rate = min(host.rate_bps for host in context.plan.hosts)
+    records("collective", now, op=workload.name, ranks=len(workload.ranks), bytes=workload.bytes, start=start, end=end,
+            ideal_ns=ideal_ns(workload, rate), busbw_factor=workload.busbw_factor,
+            payload_ceiling=payload_share(context.plan.mtu))  # fmt: skip

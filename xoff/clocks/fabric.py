@@ -7,12 +7,12 @@ Python methods.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
 from switch.native.binding import Engine
 from switch.native.fabric import Ask, Fabric, Result
-from xoff.clocks.virtual import Node
+from xoff.clocks.virtual import Node, Tap
 
 
 @runtime_checkable
@@ -34,6 +34,7 @@ class FabricClock:
         self.fabric = Fabric()
         self._always_ask = always_ask
         self._index: dict[str, int] = {}
+        self._names: list[str] = []
         self._timers: list[tuple[int, int, Callable[[int], None]]] = []
         self._sequence = 0
 
@@ -62,10 +63,19 @@ class FabricClock:
         else:
             number = self.fabric.add_python(node)
         self._index[name] = number
+        self._names.append(name)
 
     def connect(self, a: str, a_port: int, b: str, b_port: int) -> None:
         """Join two ports by a link; rate and delay belong to the nodes' own ends."""
         self.fabric.connect(self._index[a], a_port, self._index[b], b_port)
+
+    def tap(self, names: Iterable[str], seen: Tap) -> None:
+        """Show `seen` every frame that these nodes send or receive, as it arrives. A clock has one tap."""
+        known = self._names
+        self.fabric.tap(
+            [self._index[name] for name in names],
+            lambda sender, receiver, frame, now: seen(known[sender], known[receiver], frame, now),
+        )
 
     def at(self, time: int, action: Callable[[int], None]) -> None:
         """Call `action(time)` when the clock reaches `time`, before the nodes' events of that instant."""

@@ -21,7 +21,7 @@ from topologies.runstate import MARKER, RunState
 from traffic.worker import HostAttachment, write_workers
 from xoff.actions import HOST_ACTIONS, Action, link_ends, rate_of, storm_of
 from xoff.clocks.capture import Captures
-from xoff.clocks.context import RunContext
+from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.switches import Switches, start_switches
 from xoff.clocks.worker import Event, Worker, peak_rss_bytes
@@ -282,19 +282,6 @@ class MininetRun:
         end = max(ends) - self.epoch if ends else None
         write_collective(self.context, records, begin - self.epoch, end, self.now())
         self.folder.facts["finished"] = summaries is not None
-
-
-def write_collective(
-    context: RunContext, records: RecordWriter, start: int, end: int | None, now: int
-) -> None:
-    """The record of the workload as a whole; `end` is None when it did not finish."""
-    from traffic.collectives import ideal_ns, payload_share
-
-    workload = context.workload
-    rate = min(host.rate_bps for host in context.plan.hosts)
-    records("collective", now, op=workload.name, ranks=len(workload.ranks), bytes=workload.bytes, start=start, end=end,
-            ideal_ns=ideal_ns(workload, rate), busbw_factor=workload.busbw_factor,
-            payload_ceiling=payload_share(context.plan.mtu))  # fmt: skip
 
 
 def require_root() -> None:

@@ -28,11 +28,11 @@ from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
 from traffic.nic.native.nic import NicGroup, supports
 from traffic.nic.nic import Nic
-from xoff.clocks.context import RunContext
+from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.fabric import FabricClock
 from xoff.clocks.happenings import Happenings
-from xoff.clocks.mininet import write_collective
+from xoff.clocks.simulated_capture import SimulatedCaptures
 from xoff.clocks.virtual import VirtualClock
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -161,6 +161,9 @@ class VirtualRun:
                 addresses = await self._start_switches(switch_records, stack)
             self._add_hosts(host_records)
             self._connect()
+            if context.experiment.pcap:
+                captures = stack.enter_context(SimulatedCaptures(context.plan.hosts, folder.path / "pcap"))
+                self.clock.tap([host.name for host in context.plan.hosts], captures.seen)
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
                 control = await make_control(
                     context, self.program, addresses, folder, lambda: self.clock.now, TIMESTAMP_HZ

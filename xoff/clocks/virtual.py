@@ -9,8 +9,11 @@ the order in which nodes were added, so that a run is a function of its inputs a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
+
+Tap = Callable[[str, str, bytes, int], None]
+"""Called with sender, receiver, frame and the time in ns at which its last bit arrived."""
 
 
 class Node(Protocol):
@@ -35,6 +38,9 @@ class VirtualClock:
         """Frames carried over links so far."""
         self._nodes: list[Node] = []
         self._index: dict[str, int] = {}
+        self._names: list[str] = []
+        self._tapped: set[int] = set()
+        self._tap: Tap | None = None
         self._peers: list[dict[int, tuple[int, int]]] = []
         self._due: list[int | None] = []
         self._heap: list[tuple[int, int]] = []
@@ -46,6 +52,7 @@ class VirtualClock:
         if name in self._index:
             raise ValueError(f"two nodes are called {name}")
         self._index[name] = len(self._nodes)
+        self._names.append(name)
         self._nodes.append(node)
         self._peers.append({})
         self._due.append(None)
@@ -55,6 +62,11 @@ class VirtualClock:
         i, j = self._index[a], self._index[b]
         self._peers[i][a_port] = (j, b_port)
         self._peers[j][b_port] = (i, a_port)
+
+    def tap(self, names: Iterable[str], seen: Tap) -> None:
+        """Show `seen` every frame that these nodes send or receive, as it arrives. A clock has one tap."""
+        self._tapped.update(self._index[name] for name in names)
+        self._tap = seen
 
     def at(self, time: int, action: Callable[[int], None]) -> None:
         """Call `action(time)` when the clock reaches `time`, before the nodes' events of that instant."""
@@ -122,6 +134,8 @@ class VirtualClock:
                 if peer is None:
                     continue
                 self.traversals += 1
+                if self._tap is not None and not self._tapped.isdisjoint((index, peer[0])):
+                    self._tap(self._names[index], self._names[peer[0]], frame, time)
                 nodes[peer[0]].rx(peer[1], frame, time)
                 self._reschedule(peer[0])
             self._reschedule(index)
