@@ -133,7 +133,7 @@ int buffer_admit(xf_engine *e, xf_queue *q, uint32_t bytes); /* before q->bytes 
 void buffer_release(xf_engine *e, xf_queue *q, uint32_t bytes);
 void buffer_recount(xf_engine *e);
 
-/* ---- tables, profiles, meters (tables.c, profiles.c, meters.c) ---- */
+/* ---- tables, profiles, meters (tables.c, table_control.c, profiles.c, meters.c) ---- */
 
 struct xf_meter {
     uint8_t configured;
@@ -220,6 +220,7 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
               uint32_t rank, uint32_t action, const uint64_t *args, int ref_group, uint32_t ref, int is_const,
               uint32_t *handle);
 xf_entry *table_entry(xf_table *t, uint32_t handle);
+void table_remove(xf_table *t, xf_entry *e);
 
 int profile_use(xf_profile *p, int group, uint32_t id, int by); /* counts references; XF_ENOENT */
 int profile_pick(xf_profile *p, int group, uint32_t id, uint64_t selector, xf_act *act);
@@ -339,9 +340,13 @@ XF_INLINE uint64_t ticks_of(const xf_engine *e, uint64_t ns) {
 }
 uint64_t ns_of_ticks(const xf_engine *e, uint64_t ticks); /* the first ns at which the ticks are reached */
 
+/* Frees the program's state; packets in flight keep their pool (a fabric's is its own). */
+void engine_unload(xf_engine *e);
 void engine_sweep(xf_engine *e);
 /* Takes the packet through ingress and to a queue, or frees it. */
 void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, const void *source, uint32_t list);
+/* Takes a packet that egress sent to be recirculated, deparsed, through ingress again, or frees it. */
+void recirculate_pass(xf_engine *e, xf_packet *p);
 /* Runs egress on a dequeued packet; 1: ready to send (p->data, p->length final), 0: gone. */
 int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
 /* For a fabric, which holds the lock: xf_rx, xf_poll and xf_deadline with packets that change hands. */

@@ -170,6 +170,11 @@ void packet_free(xf_packet *p) {
     if (pool->retired && !pool->live) pool_free(pool);
 }
 
+void list_free(xf_list *l) {
+    xf_packet *p;
+    while ((p = list_pop(l))) packet_free(p);
+}
+
 uint64_t pool_bytes(const xf_pool *pool) { return pool->bytes; }
 
 uint32_t pool_headroom(const xf_pool *pool) { return pool->room; }

@@ -64,6 +64,7 @@ void pool_retire(xf_pool *pool); /* frees it when its last packet comes back; NU
 xf_packet *packet_new(xf_pool *pool, uint32_t frame_length);
 xf_packet *packet_new_stamped(xf_pool *pool, uint32_t frame_length); /* keeps the stamp of the block's last use */
 void packet_free(xf_packet *p);
+void list_free(xf_list *l); /* every packet in it */
 uint64_t pool_bytes(const xf_pool *pool);     /* memory it holds */
 uint32_t pool_headroom(const xf_pool *pool); /* in front of a new frame */
 /* What a packet that enters an engine starts with. */
