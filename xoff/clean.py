@@ -6,7 +6,7 @@ import os
 
 from topologies.runstate import read_states
 from xoff.errors import XoffError
-from xoff.shell import switches_file
+from xoff.shell import forget_dead
 
 
 def clean() -> list[str]:
@@ -19,6 +19,6 @@ def clean() -> list[str]:
             continue
         if os.geteuid() != 0:
             raise XoffError(f"{state.run} left interfaces and processes behind; removing them needs root.")
-        switches_file(state).unlink(missing_ok=True)
         lines += state.clear() or [f"{state.run}: nothing was left of it"]
+    forget_dead()
     return lines or ["nothing to clean"]

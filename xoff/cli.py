@@ -85,6 +85,7 @@ def run(
     sample: Annotated[Text, _option("sample")] = None,
     stop_after: Annotated[Text, _option("stop_after")] = None,
     time_limit: Annotated[Text, _option("time_limit")] = None,
+    hold: Annotated[bool | None, _flag("hold")] = None,
     pcap: Annotated[bool | None, _flag("pcap")] = None,
     out: OutFolder = _RUNS,
     as_json: JsonFlag = False,
@@ -106,7 +107,8 @@ def run(
         name=name, topology=topology, workload=workload, load_balancing=load_balancing, ecn=ecn, ecn_preset=ecn_preset,
         pfc=pfc, telemetry=telemetry, congestion_control=congestion_control, rate=rate, delay=delay,
         time_scale=time_scale, mtu=mtu, seed=seed, switch=switch, controller=controller, clock=clock, program=program,
-        control_latency=control_latency, sample=sample, stop_after=stop_after, time_limit=time_limit, pcap=pcap,
+        control_latency=control_latency, sample=sample, stop_after=stop_after, time_limit=time_limit, hold=hold,
+        pcap=pcap,
     )  # fmt: skip
     _run(experiment, out, as_json)
 
@@ -203,8 +205,8 @@ def shell(
 ) -> None:
     """Open p4runtime-shell on a switch of the fabric that is running now.
 
-    In a second terminal, while `xoff run` goes on; as root, as the run. The shell reads beside the controller
-    and takes nothing away from it. In the shell:
+    In a second terminal, while `xoff run` goes on, or stays after it (`--hold`); as the same user. The shell
+    reads beside the controller and takes nothing away from it. In the shell:
 
     `tables`
 

@@ -89,6 +89,7 @@ class Experiment:
     time_limit: str = _option(
         "30ms", "give up after this time (fabric; 30ms at time scale 10000 is 5 minutes)"
     )
+    hold: bool = _option(False, "when the workload is over keep the fabric for `xoff shell`, until Ctrl-C")
     pcap: bool = _option(False, "capture every host's frames to pcap/HOST.pcap in the run's folder")
 
     def __post_init__(self) -> None:

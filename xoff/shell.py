@@ -1,13 +1,22 @@
-"""`xoff shell`: p4runtime-shell, in its own environment, on a switch of the run that is going on."""
+"""`xoff shell`: p4runtime-shell, in its own environment, on a switch of the run that is going on.
+
+A run leaves a file about its switches while it lives: in /run/xoff as root, in the cache as a user.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from topologies.runstate import STATE_FOLDER, RunState, read_states
+from compiler.cache import cache_folder
+from controller.app import ProgramFiles
+from topologies.plan import FabricPlan
+from topologies.runstate import STATE_FOLDER, start_time
 from xoff.errors import XoffError
 from xoff.prepare import REPOSITORY
 
@@ -16,20 +25,59 @@ ELECTION_LOW = 1
 """Below the controller's election id: the shell reads beside it as a backup and does not take the switch away."""
 
 
-def switches_file(state: RunState) -> Path:
-    """Where a run tells the shell about its switches, beside its state file."""
-    return state.path.with_suffix(".switches")
+def _folders() -> list[Path]:
+    """Where runs of this user tell about their switches; the first is where this process would."""
+    mine = cache_folder() / "running"
+    return [STATE_FOLDER, mine] if os.geteuid() == 0 else [mine, STATE_FOLDER]
 
 
-def running_switches(folder: Path = STATE_FOLDER) -> dict[str, Any]:
+@contextmanager
+def shown_to_shell(plan: FabricPlan, program: ProgramFiles, addresses: Mapping[str, str]) -> Iterator[None]:
+    """Let `xoff shell` find these switches, by their P4Runtime addresses, meanwhile."""
+    folder = _folders()[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{os.getpid()}.switches"
+    partial = path.with_suffix(".partial")
+    facts = {
+        "owner": [os.getpid(), start_time(os.getpid())],
+        "addresses": dict(addresses),
+        "device_ids": {switch.name: switch.device_id for switch in plan.switches},
+        "p4info": str(program.p4info),
+        "json": str(program.json),
+    }
+    partial.write_text(json.dumps(facts))
+    partial.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _running() -> Iterator[tuple[Path, dict[str, Any] | None]]:
+    """Every file about switches, the newest first, with what it says; None when its run is gone."""
+    paths = [path for folder in _folders() if folder.is_dir() for path in folder.glob("*.switches")]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        facts: dict[str, Any] = json.loads(path.read_text())
+        pid, begun = facts["owner"]
+        yield path, facts if start_time(pid) == begun else None
+
+
+def running_switches() -> dict[str, Any]:
     """What the newest living run wrote about its switches; XoffError when none is running."""
-    states, _ = read_states(folder)
-    for state in sorted(states, key=lambda s: s.path.stat().st_mtime, reverse=True):
-        path = switches_file(state)
-        if state.owner_is_alive() and path.exists():
-            facts: dict[str, Any] = json.loads(path.read_text())
+    for _, facts in _running():
+        if facts is not None:
             return facts
-    raise XoffError("no fabric is running; start one with `xoff run` (its switches are there while it runs).")
+    raise XoffError(
+        "no fabric is running; start one with `xoff run` (its switches are there while it runs, and with --hold "
+        "until you end it)."
+    )
+
+
+def forget_dead() -> None:
+    """Remove the files of runs that are gone."""
+    for path, facts in _running():
+        if facts is None:
+            path.unlink(missing_ok=True)
 
 
 def shell_command(facts: dict[str, Any], switch: str) -> list[str]:

@@ -81,6 +81,7 @@ def test_the_base_may_be_an_experiment_file(tmp_path: Path) -> None:
         ({"base": {"rate": "1Gbps"}, "grid": {"rate.x": [1]}}, "cannot be set in"),
         ({"grid": {"seed": [1, 1]}}, "same experiment"),
         ({"base": {"clock": "mininet"}}, "virtual time"),
+        ({"base": {"hold": True}}, "nobody who does"),
         ({"base": 3}, "base is a mapping"),
         ({"base": "nowhere.yaml"}, "cannot read"),
         ({"grid": {"seed": list(range(1000)), "mtu": [256] * 1000}}, "more than"),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 from controller.app import ProgramFiles
@@ -23,13 +21,14 @@ from xoff.actions import HOST_ACTIONS, Action, link_ends, rate_of, storm_of
 from xoff.clocks.capture import Captures
 from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, make_control
+from xoff.clocks.hold import hold
 from xoff.clocks.switches import Switches, start_switches
 from xoff.clocks.worker import Event, Worker, peak_rss_bytes
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.progress import Display
 from xoff.records import RecordWriter
-from xoff.shell import switches_file
+from xoff.shell import shown_to_shell
 from xoff.units import format_time
 
 MIN_SAMPLE_NS = 5_000_000
@@ -94,7 +93,7 @@ class MininetRun:
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
                 control = await make_control(context, self.program, switches.addresses, folder, self.now)
                 stack.push_async_callback(control.stop)
-            stack.callback(self._tell_shell(state, switches).unlink, missing_ok=True)
+            stack.enter_context(shown_to_shell(context.plan, self.program, switches.addresses))
             folder.facts["wall_seconds"]["ready"] = round(self.now() / 1e9, 3)
             with folder.phase("workload"):
                 await self._traffic(workers, control, switches, records)
@@ -102,6 +101,8 @@ class MininetRun:
                 peak_rss_bytes(pid) for pid in (os.getpid(), *switches.pids(), *(w.pid for w in workers))
             )
             await control.collect()
+            if context.experiment.hold:
+                await hold(display)
         folder.facts["wall_seconds"]["total"] = round(self.now() / 1e9, 3)
         folder.save()
 
@@ -154,21 +155,6 @@ class MininetRun:
             workers.append(worker)
         await asyncio.gather(*(worker.wait("ready") for worker in workers))
         return workers
-
-    def _tell_shell(self, state: RunState, switches: Switches) -> Path:
-        """Leave the switches' addresses where `xoff shell` finds them while the run lives."""
-        path = switches_file(state)
-        path.write_text(
-            json.dumps(
-                {
-                    "addresses": dict(switches.addresses),
-                    "device_ids": {s.name: s.device_id for s in self.context.plan.switches},
-                    "p4info": str(self.program.p4info),
-                    "json": str(self.program.json),
-                }
-            )
-        )
-        return path
 
     async def _traffic(
         self, workers: list[Worker], control: Control, switches: Switches, records: RecordWriter

@@ -32,12 +32,14 @@ from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, make_control
 from xoff.clocks.fabric import FabricClock
 from xoff.clocks.happenings import Happenings
+from xoff.clocks.hold import hold
 from xoff.clocks.simulated_capture import SimulatedCaptures
 from xoff.clocks.virtual import VirtualClock
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.progress import Display, TransferBar
 from xoff.records import RecordWriter
+from xoff.shell import shown_to_shell
 from xoff.units import format_time, parse_time
 
 TIMESTAMP_HZ = 10**9
@@ -178,6 +180,9 @@ class VirtualRun:
                 switch.sampler.sample(self.clock.now, everything=True)
             for endpoint in self.endpoints:
                 endpoint.sample(self.clock.now)
+            if context.experiment.hold:
+                stack.enter_context(shown_to_shell(context.plan, self.program, addresses))
+                await hold(display)
         folder.facts["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         folder.facts["wall_seconds"]["total"] = round(time.monotonic() - begun, 3)
         folder.facts["link_traversals"] = self.clock.traversals

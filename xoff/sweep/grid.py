@@ -131,6 +131,8 @@ def _check(points: Sequence[Point], where: str) -> None:
         raise XoffError(
             f"{where}: sweeps run in virtual time; runs in Mininet take the machine in turns (`xoff run`)."
         )
+    if any(point.experiment.hold for point in points):
+        raise XoffError(f"{where}: hold keeps a fabric for somebody to look at; a sweep has nobody who does.")
     seen: dict[str, Point] = {}
     for point in points:
         other = seen.setdefault(point.id, point)
