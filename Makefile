@@ -5,6 +5,7 @@ PYTHON := .venv/bin/python
 PYTEST_ARGS ?=
 P4C_TESTDATA ?=
 BMV2 ?=
+BMV2_OPTIMISED ?=
 P4C ?=
 PROGRAMS ?=
 DIFFERENTIAL_ARGS ?=
@@ -34,7 +35,9 @@ test: setup ## every test as root; as a user those that need no root (PYTEST_ARG
 		exec $(PYTHON) -m pytest -m "not root" $(PYTEST_ARGS); \
 	fi
 
-bench: setup ## measurements, as JSON in benchmarks/out/ and as tables
+bench: export BMV2 := $(BMV2)
+bench: export BMV2_OPTIMISED := $(BMV2_OPTIMISED)
+bench: setup ## measurements, as JSON in benchmarks/out/ and as tables: [BMV2=<simple_switch_grpc> BMV2_OPTIMISED=<another build>]
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
 		name=$$(basename $$script .py); echo "== $$name"; $(PYTHON) -m benchmarks.$$name; \
 	done

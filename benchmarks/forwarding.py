@@ -1,13 +1,14 @@
-"""Throughput and latency of one native switch, beside a plain C forwarder (and BMv2) on the same two veths.
+"""Throughput and latency of one native switch, beside a plain C forwarder and builds of BMv2 on the same two veths.
 
     sudo python benchmarks/forwarding.py [--seconds 3] [--sizes 64,1024] [--rounds 3] [--programs l3,lpm,fabric]
+                                         [--bmv2 ordinary=PATH] [--bmv2 optimised=PATH]
 
 A C sender floods one end; what arrives at the other end is counted there by the interface. The figure that bears
-comparison on a shared machine is packets per CPU-second of the forwarding process, as a ratio to the plain forwarder
-of the same round. Then frames are sent one at a time for the latency of one hop. BMv2 is measured where it is
-installed (`--no-bmv2` leaves it out). Programs: a plain L3 switch with one route, the same with 2,000 prefixes (lpm),
-and fabric.p4 as the controller programs it. Needs root, a C compiler and iproute2. Results go to
-benchmarks/out/forwarding.json.
+comparison on a shared machine is packets per CPU-second of the forwarding process, as a ratio to the others of the
+same round. Then frames are sent one at a time for the latency of one hop. Each `--bmv2 NAME=PATH` is a build of
+simple_switch_grpc to measure; without, those that BMV2 (ordinary) and BMV2_OPTIMISED name in the environment, or the
+one on PATH. Programs: a plain L3 switch with one route, the same with 2,000 prefixes (lpm), and fabric.p4 as the
+controller programs it. Needs root, a C compiler and iproute2. Results go to benchmarks/out/forwarding.json.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import json
 import os
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,38 +36,19 @@ import asyncio  # noqa: E402
 from finsy.proto import p4i, p4r, p4r_grpc  # noqa: E402
 from google.protobuf import text_format  # noqa: E402
 
+from benchmarks.forwarding_report import NATIVE, OPTIMISED, ORDINARY, PLAIN, Figure, Run, report  # noqa: E402
 from controller.app import FabricController, ProgramFiles  # noqa: E402
 from topologies.plan import ClassPolicy, FabricPlan, HostPlan, PortPlan, Route, SwitchPlan  # noqa: E402
 
 NAMESPACE = "xoff-forwarding"
 SENDER, IN, OUT, SINK = "xofs", "xofi", "xofo", "xofk"
 """Sender's end and the switch's two ends and the receiver's end of two veth pairs."""
-JUDGES = "/opt/judges/bin"
 DESTINATION = 0x0A000002
 L3 = HERE / "p4" / "l3.p4"
 SOURCES = {"l3": L3, "lpm": L3, "fabric": ROOT / "p4src" / "fabric.p4"}
 PREFIXES = 2000
 PROBES = 1000
 """Frames of a latency measurement."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measurement."""
-
-    forwarder: str
-    frame_bytes: int
-    offered: int
-    delivered: int
-    seconds: float
-    cpu_s: float
-    p50_us: float = 0.0
-    p99_us: float = 0.0
-
-    @property
-    def per_cpu_second(self) -> float:
-        """Delivered packets per CPU-second of the forwarding process."""
-        return self.delivered / self.cpu_s if self.cpu_s else 0.0
 
 
 def run(*command: object, **options: object) -> str:
@@ -113,8 +94,9 @@ def arrived() -> int:
     return int(run(*inside("cat", f"/sys/class/net/{SINK}/statistics/rx_packets")))
 
 
-def measure(forwarder: str, pid: int, tools: Path, size: int, seconds: float) -> Figure:
-    """Flood for `seconds` and count."""
+def measure(run_of: Run, pid: int, tools: Path, seconds: float) -> Figure:
+    """Flood for `seconds` and count; then single frames."""
+    size = run_of.frame_bytes
     before, cpu = arrived(), cpu_seconds(pid)
     begin = time.monotonic()
     offered = int(run(*inside(tools, "send", SENDER, size, seconds)))
@@ -126,8 +108,8 @@ def measure(forwarder: str, pid: int, tools: Path, size: int, seconds: float) ->
     cpu = cpu_seconds(pid) - cpu
     p50, p99, lost = run(*inside(tools, "latency", SENDER, SINK, size, PROBES)).split()
     if int(lost) > PROBES // 100:
-        raise SystemExit(f"{forwarder} lost {lost} of {PROBES} single frames")
-    return Figure(forwarder, size, offered, last - before, elapsed, cpu, float(p50), float(p99))
+        raise SystemExit(f"{run_of.forwarder} lost {lost} of {PROBES} single frames")
+    return Figure(run_of, offered, last - before, elapsed, cpu, float(p50), float(p99))
 
 
 @contextmanager
@@ -181,16 +163,26 @@ def native(program: Program) -> Iterator[int]:
         process.wait()
 
 
-def bmv2_executable() -> str | None:
-    """simple_switch_grpc, where it is installed."""
-    return shutil.which("simple_switch_grpc", path=f"{os.environ['PATH']}:{JUDGES}")
+def bmv2_builds(given: list[str]) -> dict[str, str]:
+    """Name of a build of simple_switch_grpc -> its executable; without NAME=PATH those of this machine."""
+    if not given:
+        found = {ORDINARY: os.environ.get("BMV2"), OPTIMISED: os.environ.get("BMV2_OPTIMISED")}
+        given = [f"{name}={path}" for name, path in found.items() if path]
+    if not given and (path := shutil.which("simple_switch_grpc")):
+        given = [f"{ORDINARY}={path}"]
+    builds: dict[str, str] = {}
+    for words in given:
+        name, _, path = words.partition("=")
+        executable = shutil.which(path)
+        if not name or executable is None or name in (*builds, PLAIN, NATIVE):
+            raise SystemExit(f"--bmv2 {words}: give NAME=PATH, another name each, of an executable")
+        builds[name] = executable
+    return builds
 
 
 @contextmanager
-def bmv2(program: Program) -> Iterator[int]:
+def bmv2(executable: str, program: Program) -> Iterator[int]:
     """simple_switch_grpc, programmed in the same way."""
-    executable = bmv2_executable()
-    assert executable is not None
     arguments = [executable, "-i", f"1@{IN}", "-i", f"2@{OUT}", "--device-id", "1", "--log-level", "off"]
     arguments += [
         "--thrift-port",
@@ -308,13 +300,30 @@ def compile_program(name: str, folder: Path) -> Program:
     return program
 
 
+def measure_round(
+    number: int, size: int, seconds: float, tools: Path, programs: list[Program], builds: dict[str, str]
+) -> Iterator[Figure]:
+    """Every forwarder once, one after the other."""
+    with plain(tools) as pid:
+        yield measure(Run(PLAIN, "", size, number), pid, tools, seconds)
+    for program in programs:
+        with native(program) as pid:
+            yield measure(Run(NATIVE, program.name, size, number), pid, tools, seconds)
+        for name, executable in builds.items():
+            with bmv2(executable, program) as pid:
+                yield measure(Run(name, program.name, size, number), pid, tools, seconds)
+
+
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", default="64,1024", help="frame bytes")
-    parser.add_argument("--no-bmv2", dest="bmv2", action="store_false", help="leave simple_switch_grpc out")
+    parser.add_argument(
+        "--bmv2", action="append", default=[], metavar="NAME=PATH", help="a simple_switch_grpc"
+    )
+    parser.add_argument("--no-bmv2", action="store_true", help="leave simple_switch_grpc out")
     parser.add_argument("--programs", default="l3,lpm,fabric", help=f"of {', '.join(SOURCES)}")
     parser.add_argument("--install", help=argparse.SUPPRESS)
     parser.add_argument("--program", nargs=3, help=argparse.SUPPRESS)
@@ -325,56 +334,19 @@ def main() -> None:
         return
     if os.geteuid() != 0:
         raise SystemExit("forwarding.py needs root: it makes a network namespace and packet sockets")
-    if given.bmv2 and bmv2_executable() is None:
-        print("BMv2 is not installed here: not measured")
-        given.bmv2 = False
+    builds = {} if given.no_bmv2 else bmv2_builds(given.bmv2)
+    if not builds:
+        print("BMv2 is not measured: none is named or on PATH" if not given.no_bmv2 else "BMv2 is left out")
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="xoff-forwarding-") as name, veths():
         folder = Path(name)
         tools = folder / "packet_tools"
         run(shutil.which("cc") or "gcc", "-O2", "-o", tools, HERE / "packet_tools.c")
         programs = [compile_program(program, folder) for program in given.programs.split(",")]
-        for _ in range(given.rounds):
+        for number in range(given.rounds):
             for size in map(int, given.sizes.split(",")):
-                with plain(tools) as pid:
-                    figures.append(measure("plain C", pid, tools, size, given.seconds))
-                for program in programs:
-                    with native(program) as pid:
-                        figures.append(measure(f"native {program.name}", pid, tools, size, given.seconds))
-                    if given.bmv2:
-                        with bmv2(program) as pid:
-                            figures.append(measure(f"BMv2 {program.name}", pid, tools, size, given.seconds))
-    report(figures)
-
-
-def report(figures: list[Figure]) -> None:
-    """Print the medians as a table and keep everything in benchmarks/out/."""
-    head = f"{'forwarder':<16}{'bytes':>6}{'delivered/s':>13}{'per CPU-s':>12}{'ratio':>7}"
-    print(f"{head}{'p50 us':>9}{'ratio':>7}{'p99 us':>9}{'ratio':>7}")
-    for size in dict.fromkeys(figure.frame_bytes for figure in figures):
-        base = p50_base = p99_base = 0.0
-        for forwarder in dict.fromkeys(figure.forwarder for figure in figures):
-            mine = [f for f in figures if (f.forwarder, f.frame_bytes) == (forwarder, size)]
-            efficiency = statistics.median(f.per_cpu_second for f in mine)
-            rate = statistics.median(f.delivered / f.seconds for f in mine)
-            p50 = statistics.median(f.p50_us for f in mine)
-            p99 = statistics.median(f.p99_us for f in mine)
-            base, p50_base, p99_base = base or efficiency, p50_base or p50, p99_base or p99
-            line = f"{forwarder:<16}{size:>6}{rate:>13,.0f}{efficiency:>12,.0f}{efficiency / base:>7.2f}"
-            print(f"{line}{p50:>9.1f}{p50 / p50_base:>7.2f}{p99:>9.1f}{p99 / p99_base:>7.2f}")
-    for size in dict.fromkeys(figure.frame_bytes for figure in figures):
-        for name in SOURCES:
-            mine, other = (
-                [f.per_cpu_second for f in figures if (f.forwarder, f.frame_bytes) == (f"{who} {name}", size)]
-                for who in ("native", "BMv2")
-            )
-            if mine and other:
-                times = statistics.median(mine) / statistics.median(other)
-                print(f"{name}, {size} bytes: native does {times:.1f} times BMv2's packets per CPU-second")
-    out = HERE / "out"
-    out.mkdir(exist_ok=True)
-    rows = [{**asdict(figure), "per_cpu_second": figure.per_cpu_second} for figure in figures]
-    (out / "forwarding.json").write_text(json.dumps(rows, indent=1) + "\n")
+                figures += measure_round(number, size, given.seconds, tools, programs, builds)
+    report(figures, HERE / "out" / "forwarding.json")
 
 
 if __name__ == "__main__":
