@@ -58,4 +58,6 @@ class DeviceSpec:
     timestamp_hz: int = 1_000_000
     """Ticks per second of the P4 timestamps: 10**6 as BMv2, 10**9 in virtual time."""
     priority_queues: int = PRIORITY_QUEUES
+    bmv2_compat: bool = False
+    """Where a program could depend on it the native switch does as simple_switch does (docs/bmv2-differences.md)."""
     seed: int = 0

@@ -92,6 +92,7 @@ def device_from_json(data: object, where: str = "device") -> DeviceSpec:
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
+    "bool": (bool,),
     "float": (int, float),
     "str | None": (str, type(None)),
     "Path": (str,),
@@ -113,7 +114,9 @@ def _checked(data: object, cls: type, where: str) -> dict[str, Any]:
             continue
         accepted = _TYPES.get(str(field.type))
         value = data[name]
-        if accepted is not None and (not isinstance(value, accepted) or isinstance(value, bool)):
+        if accepted is not None and (
+            not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted)
+        ):
             raise DeviceFileError(f"{where}: {name} must be {field.type}, not {json.dumps(value)}")
     return data
 

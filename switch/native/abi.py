@@ -125,6 +125,7 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_port_delay": (c_int, (c_void_p, c_uint32, c_uint64)),
     "xf_port_up": (c_int, (c_void_p, c_uint32, c_int)),
     "xf_catch_up": (None, (c_void_p, c_uint64)),
+    "xf_bmv2_compat": (None, (c_void_p,)),
     "xf_port_loss": (c_int, (c_void_p, c_uint32, c_int, c_uint64, c_uint32, c_uint64)),
     "xf_queue_set": (c_int, (c_void_p, c_int, c_int, POINTER(QueueSettings), c_uint32)),
     "xf_queue_settings_read": (c_int, (c_void_p, c_uint32, c_uint32, POINTER(QueueSettings))),

@@ -82,10 +82,12 @@ class Engine(EngineTables, EngineState, EnginePorts):
         priority_queues: int = PRIORITY_QUEUES,
         seed: int = 0,
         traced: bool = False,
+        bmv2_compat: bool = False,
     ) -> None:
         """Compile `program` (or take it from the cache) and load it; None starts without one (every frame is
         dropped and counted until `set_pipeline`).
 
+        `bmv2_compat`: re-entering packets have ingress timestamp 0, as in simple_switch.
         `traced` makes its programs tell what they do (`switch.native.trace`), which costs a lot per packet.
         Raises ProgramError, switch.native.build.BuildError (no compiler), EngineError.
         """
@@ -106,6 +108,8 @@ class Engine(EngineTables, EngineState, EnginePorts):
         )
         if not handle:
             raise EngineError("memory", "could not make an engine")
+        if bmv2_compat:
+            self._lib.xf_bmv2_compat(handle)
         self._e = handle
         self._state = _State(self._lib, handle)
         self._finalizer = weakref.finalize(self, self._state.close)

@@ -19,6 +19,10 @@ TIMER_FRAME_BYTES = 60
 """Length of the packet that laps the timer port; its port's rate makes one lap last 1 / timer_hz."""
 
 
+BMV2_QUEUE_PACKETS = 64
+"""What a queue of simple_switch holds until `set_queue_depth` says otherwise."""
+
+
 class StartError(Exception):
     """A switch cannot be started; the message says why."""
 
@@ -33,8 +37,10 @@ def new_engine(spec: DeviceSpec) -> Engine:
         timestamp_hz=spec.timestamp_hz,
         priority_queues=spec.priority_queues,
         seed=spec.seed,
+        bmv2_compat=spec.bmv2_compat,
     )
-    engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=spec.queue.limit_packets)
+    packets = BMV2_QUEUE_PACKETS if spec.bmv2_compat else spec.queue.limit_packets
+    engine.set_queue_limit(bytes=spec.queue.limit_bytes, packets=packets)
     return engine
 
 

@@ -13,6 +13,9 @@ unsigned xf_abi(void) { return XF_ABI; }
 
 /* ---- life ---- */
 
+#define LOOP_LIMIT 128u
+#define BMV2_LOOP_LIMIT 65536u
+
 xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uint64_t timestamp_hz,
                   uint32_t priority_queues, uint64_t seed) {
     static xf_mutex once;
@@ -34,6 +37,7 @@ xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uin
     e->drop_port = drop_port;
     e->timestamp_hz = timestamp_hz;
     e->priority_queues = priority_queues;
+    e->loop_limit = LOOP_LIMIT;
     e->random = seed ^ ((uint64_t)device_id << 32);
     e->next_sweep = XF_NEVER;
     for (c = 0; c < XF_CLASSES; c++) {
@@ -216,6 +220,13 @@ static uint32_t hand_out(xf_engine *e, xf_list *from, xf_list *held, xf_frame *o
 void xf_catch_up(xf_engine *e, uint64_t limit) {
     engine_lock(e);
     e->catch_up = limit > XF_NEVER / PS_PER_NS / 2 ? 0 : limit * PS_PER_NS;
+    engine_unlock(e);
+}
+
+void xf_bmv2_compat(xf_engine *e) {
+    engine_lock(e);
+    e->compat = 1;
+    e->loop_limit = BMV2_LOOP_LIMIT;
     engine_unlock(e);
 }
 

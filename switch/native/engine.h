@@ -288,6 +288,8 @@ struct xf_engine {
     uint64_t timestamp_hz;
     uint64_t base;  /* ns of the driver's clock at ps 0 */
     uint8_t based;  /* `base` is set */
+    uint8_t compat; /* see xf_bmv2_compat */
+    uint32_t loop_limit; /* passes of a packet at one instant */
     xf_ps now;
     uint64_t buffer_size; /* 0: no shared buffer */
     xf_ps catch_up; /* see xf_catch_up; 0 = no limit */

@@ -187,6 +187,7 @@ def _device(given: argparse.Namespace) -> DeviceSpec:
         cpu_port=given.cpu_port,
         drop_port=given.drop_port,
         priority_queues=given.priority_queues,
+        bmv2_compat=given.bmv2_compat,
     )
 
 
@@ -231,6 +232,11 @@ def _parser() -> argparse.ArgumentParser:
         "--cpu-port", type=int, default=510, help="port of packet-in and packet-out (default 510)"
     )
     one.add_argument("--drop-port", type=int, default=DROP_PORT, help="port that drops (default 511)")
+    one.add_argument(
+        "--bmv2-compat", action="store_true",
+        help="as simple_switch where a program could depend on it: re-entering packets have ingress timestamp 0, "
+        "a queue holds 64 packets",
+    )  # fmt: skip
     one.add_argument("--priority-queues", type=int, default=1, help="queues of each port, 1..8 (default 1)")
     run = parser.add_argument_group("running")
     run.add_argument("--records", type=Path, metavar="FILE", help="append records (JSON Lines) here")

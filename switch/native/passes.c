@@ -2,10 +2,9 @@
  *
  * The order is simple_switch's. What differs on purpose: header fields are zero in a new packet (simple_switch shows the
  * last packet's), re-entering packets carry a true ingress timestamp, and one instant may see a packet only so often
- * (LOOP_LIMIT), so that no program can hang the switch. */
+ * (loop_limit), so that no program can hang the switch. */
 #include "engine.h"
 
-#define LOOP_LIMIT 128u
 #define CLONE_SESSIONS 0x7fffu
 
 static uint64_t random_word(xf_engine *e) { return split_mix(&e->random); }
@@ -50,7 +49,7 @@ static void context(xf_engine *e, xf_ctx *x) {
 static int may_loop(xf_engine *e, const xf_packet *from, xf_packet *to) {
     to->passes = from->pass_time == e->now ? from->passes + 1 : 1;
     to->pass_time = e->now;
-    return to->passes <= LOOP_LIMIT;
+    return to->passes <= e->loop_limit;
 }
 
 static xf_packet *copy(xf_engine *e, const xf_packet *p, const uint8_t *data, uint32_t length, int with_phv) {
@@ -134,6 +133,7 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         x.ingress_length = p->ingress_length;
         x.source = source;
         x.source_list = list;
+        if (e->compat && instance != XF_NORMAL) x.ticks = 0;
         if (instance == XF_NORMAL && e->ports[port]) {
             x.trail = e->ports[port]->ingress.at;
             x.trail_end = x.trail + XF_TRAIL;

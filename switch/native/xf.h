@@ -87,6 +87,9 @@ int xf_poll(xf_engine *e, uint64_t now, xf_frame *out, uint32_t room);
 /* How far (ns) the engine catches up when it is called late: transmissions due longer ago than this start late instead,
  * so that a stall of the driver does not come out as a burst that no link could carry. 0 (the default) = all of it. */
 void xf_catch_up(xf_engine *e, uint64_t limit);
+/* From here on, what a program could depend on is as in simple_switch: packets that re-enter ingress have no ingress
+ * timestamp (0), and one may re-enter 65,536 times at one instant instead of 128. */
+void xf_bmv2_compat(xf_engine *e);
 /* When to poll next (ns), XF_NEVER when nothing is pending. */
 uint64_t xf_deadline(xf_engine *e);
 /* XF_PENDING_* bits; takes no lock, may lag by one call. */

@@ -17,6 +17,7 @@ from p4runtime_harness import Client, config_of, exact, lpm
 from scapy.utils import rdpcap
 from veths import veth_pairs
 
+from switch.control_client import ControlClient
 from switch.device import DeviceSpec, PortSpec, QueueSpec
 from switch.device_file import write_devices
 from switch.native.options import OptionsError, parse_options
@@ -304,6 +305,14 @@ def test_simple_switch_grpcs_own_command_line_starts_it(start):
     client = connect(started.ready()["device-3"])
     assert client.get_config() == p4r.ForwardingPipelineConfig(), "as BMv2: JSON alone is no pipeline"
     client.close()
+
+
+@pytest.mark.parametrize(("options", "packets"), [((), 16_384), (("--bmv2-compat",), 64)])
+def test_with_bmv2_compat_a_queue_holds_what_simple_switchs_does(start, options, packets):
+    process = start("--device-id", 1, "--no-p4", *options, "--", "--grpc-server-addr", "127.0.0.1:0")
+    with ControlClient(process.ready()["device-1"]) as client:
+        queues = client.call("GetQueues", port=510)["queues"]
+    assert {queue["limit_packets"] for queue in queues} == {packets}
 
 
 @pytest.mark.parametrize(

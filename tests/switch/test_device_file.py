@@ -24,7 +24,7 @@ def device(name="s1", device_id=1, **changes):
 
 
 def test_devices_are_read_as_they_were_written(tmp_path):
-    devices = (device(), device("s2", 2, seed=7))
+    devices = (device(), device("s2", 2, seed=7, bmv2_compat=True))
     write_devices(tmp_path / "devices.json", devices)
     assert read_devices(tmp_path / "devices.json") == devices
 
@@ -43,6 +43,7 @@ def test_devices_are_read_as_they_were_written(tmp_path):
         ({"device_id": 0}, "device_id must be at least 1"),
         ({"timer_hz": "often"}, "timer_hz must be float"),
         ({"cpu_port": True}, "cpu_port must be int"),
+        ({"bmv2_compat": 1}, "bmv2_compat must be bool"),
     ],
 )
 def test_a_wrong_field_is_named(tmp_path, change, says):

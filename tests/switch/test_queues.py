@@ -250,6 +250,27 @@ def test_a_packet_that_goes_round_at_one_instant_is_dropped_and_counted(op: int)
         assert e.next_deadline() is None
 
 
+@pytest.mark.parametrize(("compat", "stamp"), [(False, 3 * 8_000), (True, 0)])
+def test_with_bmv2_compat_a_packet_that_re_enters_has_no_ingress_timestamp(compat: bool, stamp: int) -> None:
+    """simple_switch writes it when a packet is received, and clears all metadata of one that comes back."""
+    with engine(bmv2_compat=compat) as e:
+        e.add_port(1)
+        e.add_port(2, GBPS)
+        e.rx(1, frame(2, op=RECIRCULATE, length=976), 0)
+        ((_, _, data),) = drain(e)
+    assert seen(data).ingress_ts == stamp and seen(data).egress_ts == 3 * 8_000
+
+
+@pytest.mark.parametrize("op", [RECIRCULATE_ALWAYS, RESUBMIT_ALWAYS])
+def test_with_bmv2_compat_too_a_packet_that_goes_round_for_ever_ends(op: int) -> None:
+    with engine(bmv2_compat=True) as e:
+        e.add_port(1)
+        e.add_port(2)
+        e.rx(1, frame(2, op=op), 5)
+        assert e.poll(5) == []
+        assert e.drops()["loop"] == (1, 100)
+
+
 def test_clones_that_clone_again_end() -> None:
     with engine() as e:
         e.set_queue_limit(packets=16)
