@@ -19,6 +19,7 @@ from pathlib import Path
 
 from switch.bmv2_runtime import Bmv2Runtime, Bmv2RuntimeError
 from switch.device import TIMER_PORT, DeviceSpec
+from switch.lifeline import die_with_parent
 from switch.link import wire_bytes
 
 EXECUTABLE = "simple_switch_grpc"
@@ -173,7 +174,7 @@ def _launch(spec: DeviceSpec, options: Bmv2Options) -> Bmv2Switch:
     )
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*_die_with_parent(), *arguments],
+            [*die_with_parent(), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -257,13 +258,3 @@ def _how(code: int) -> str:
 def _last_line(log: Path) -> str:
     lines: Sequence[str] = log.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it printed nothing"
-
-
-def _die_with_parent() -> list[str]:
-    """What to put before a command so that it ends when the process that started it ends, however that ends.
-
-    Not a function for the child to call before it executes the command: that takes a fork of this process, which may
-    have gRPC's threads.
-    """
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

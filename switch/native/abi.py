@@ -7,7 +7,7 @@ from ctypes import POINTER, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uin
 
 from switch.native.build import BuildError, runtime
 
-VERSION = 1
+VERSION = 2
 NEVER = 2**64 - 1
 CLASSES = 8
 FRAMES = 64
@@ -114,6 +114,8 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_new": (c_void_p, (c_uint32, c_uint32, c_uint32, c_uint64, c_uint32, c_uint64)),
     "xf_free": (None, (c_void_p,)),
     "xf_load": (c_int, (c_void_p, c_void_p)),
+    "xf_offer": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "xf_running": (c_void_p, (c_void_p,)),
     "xf_rx": (c_int, (c_void_p, c_uint32, c_char_p, c_uint32, c_uint64)),
     "xf_poll": (c_int, (c_void_p, c_uint64, POINTER(Frame), c_uint32)),
     "xf_deadline": (c_uint64, (c_void_p,)),

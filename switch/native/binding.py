@@ -8,6 +8,7 @@ releases the GIL meanwhile. Objects are described by `Engine.program` (`switch.n
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 import weakref
 
@@ -51,21 +52,54 @@ __all__ = [
 ]
 
 
+_log = logging.getLogger(__name__)
+
+
 class _State:
     """What must be freed with an engine, apart from it so that a finalizer can hold it."""
 
     def __init__(self, library: ctypes.CDLL, handle: int) -> None:
         self.library = library
         self.handle = handle
-        self.code: CompiledProgram | None = None
+        self.lock = threading.RLock()
+        """Held while what the engine runs changes."""
+        self.codes: tuple[CompiledProgram, ...] = ()
+        """The builds of the program, the first one and the one that took its place; the engine may run either."""
+
+    def load(self, code: CompiledProgram | None) -> int:
+        """What xf_load returns; `code` is closed by and by, at once if it cannot be loaded."""
+        with self.lock:
+            rc: int = self.library.xf_load(self.handle, None if code is None else code.descriptor)
+            old, self.codes = self.codes, () if code is None or rc < 0 else (code,)
+            for one in old:
+                one.close()
+        if code is not None and rc < 0:
+            code.close()
+        return rc
+
+    def offer(self, code: CompiledProgram, better: CompiledProgram) -> int:
+        """Offer another build of `code`; what xf_offer returns, 0 if another program is loaded by now.
+
+        `code` stays loaded, since it may be running.
+        """
+        with self.lock:
+            rc = 0
+            if self.codes == (code,):
+                rc = int(self.library.xf_offer(self.handle, code.descriptor, better.descriptor))
+                if rc >= 0:
+                    self.codes = (code, better)
+                    return rc
+        better.close()
+        return rc
 
     def close(self) -> None:
-        if self.handle:
-            self.library.xf_free(self.handle)
-            self.handle = 0
-        if self.code is not None:
-            self.code.close()
-            self.code = None
+        with self.lock:
+            if self.handle:
+                self.library.xf_free(self.handle)
+                self.handle = 0
+            old, self.codes = self.codes, ()
+            for one in old:
+                one.close()
 
 
 class Engine(EngineTables, EngineState, EnginePorts):
@@ -162,15 +196,26 @@ class Engine(EngineTables, EngineState, EnginePorts):
                 if code is not None:
                     code.close()
                 raise EngineError("invalid", "the engine is closed")
-            rc = self._lib.xf_load(self._e, None if code is None else code.descriptor)
-            old, self._state.code = self._state.code, code if rc >= 0 else None
-            if old is not None:
-                old.close()
+            rc = self._state.load(code)
             self._program = program if rc >= 0 else None
-            if rc < 0 and code is not None:
-                code.close()
             self._forget_tables(self._program)
             check(rc, "loading the program")
+        if code is not None:
+            code.when_optimised(self._go_on_with)
+
+    @property
+    def optimised(self) -> bool:
+        """Whether the best build that this machine makes is running, rather than the one that was there at once."""
+        codes = self._state.codes
+        return bool(codes) and codes[-1].optimised and self._lib.xf_running(self._e) == codes[-1].descriptor
+
+    def _go_on_with(self, code: CompiledProgram, better: CompiledProgram) -> None:
+        """Offer another build of `code` to the engine, which takes it up before the next frame or poll.
+
+        Nothing waits here for the packet path, which may hold the engine for long (a fabric's run).
+        """
+        if self._state.offer(code, better) < 0:
+            _log.warning("the optimised build of a program has another layout; the one by tcc goes on")
 
     # ---- packet path ----
     def rx(self, port: int, frame: bytes, now: int) -> None:

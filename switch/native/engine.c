@@ -104,6 +104,7 @@ static void loop_back(xf_engine *e, xf_port *port) {
 
 /* Runs every event due by `until`; those at `until` itself only if `inclusive`. */
 static void run(xf_engine *e, xf_ps until, int inclusive) {
+    if (atomic_peek(&e->offered)) engine_take_offer(e);
     if (e->catch_up && until > e->now + e->catch_up) e->now = until - e->catch_up;
     for (;;) {
         xf_ps at = events_first(&e->events);

@@ -5,6 +5,7 @@
 #ifndef XF_ENGINE_H
 #define XF_ENGINE_H
 
+#include "atomic.h"
 #include "memory.h"
 #include "packet.h"
 
@@ -296,6 +297,7 @@ struct xf_engine {
     uint64_t random;
 
     const xf_program *program;
+    const xf_program *offered; /* atomic: another build of `program` to go on with, or NULL */
     xf_pool *pool; /* frames */
     xf_phvs *phvs;
     xf_table **tables;
@@ -344,6 +346,7 @@ uint64_t ns_of_ticks(const xf_engine *e, uint64_t ticks); /* the first ns at whi
 
 /* Frees the program's state; packets in flight keep their pool (a fabric's is its own). */
 void engine_unload(xf_engine *e);
+void engine_take_offer(xf_engine *e); /* goes on with the build that is offered */
 void engine_sweep(xf_engine *e);
 /* Takes the packet through ingress and to a queue, or frees it. */
 void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, const void *source, uint32_t list);

@@ -122,12 +122,19 @@ static int load(xf_engine *e, const xf_program *p) {
     return 0;
 }
 
+/* Whether the program sees the structures that it shares with the engine as the engine does. */
+static int fits(const xf_program *p) {
+    static const size_t ours[] = {XF_LAYOUT};
+    return p->abi == XF_ABI && p->layout_count >= XF_LAYOUT_COUNT && !memcmp(p->layout, ours, sizeof ours);
+}
+
 int xf_load(xf_engine *e, const xf_program *program) {
     int rc = 0;
     uint32_t i, c;
-    if (program && program->abi != XF_ABI) return XF_EABI;
+    if (program && !fits(program)) return XF_EABI;
     if (program && program->digest_words > sizeof e->scratch / sizeof *e->scratch) return XF_EINVAL;
     engine_lock(e);
+    atomic_set(&e->offered, NULL);
     engine_unload(e);
     if (program && (rc = load(e, program))) engine_unload(e);
     /* The new program's pause register is zero. */
@@ -135,4 +142,30 @@ int xf_load(xf_engine *e, const xf_program *program) {
         for (c = 0; e->ports[i] && c < XF_CLASSES; c++) queue_pause(e, e->ports[i], c, 0);
     engine_unlock(e);
     return rc;
+}
+
+int xf_offer(xf_engine *e, const xf_program *from, const xf_program *to) {
+    if (!fits(to) || from->source != to->source || from->phv_size != to->phv_size) return XF_EABI;
+    if (from->layout_count != to->layout_count || memcmp(from->layout, to->layout, to->layout_count * sizeof *to->layout))
+        return XF_EABI;
+    atomic_set(&e->offered, to);
+    return 0;
+}
+
+/* Both builds come from one source, so that they differ in nothing but their code and where their descriptors lie. */
+void engine_take_offer(xf_engine *e) {
+    const xf_program *p = atomic_get(&e->offered);
+    uint32_t i;
+    for (i = 0; i < p->table_count; i++) e->tables[i]->desc = &p->tables[i];
+    for (i = 0; i < p->profile_count; i++) e->profiles[i]->desc = &p->profiles[i];
+    e->program = p;
+    atomic_set(&e->offered, NULL);
+}
+
+const xf_program *xf_running(xf_engine *e) {
+    const xf_program *p;
+    engine_lock(e);
+    p = e->program;
+    engine_unlock(e);
+    return p;
 }

@@ -10,6 +10,7 @@
 
 #define XF_NO_ACTION 0xffffffffu
 #define XF_NO_PROFILE 0xffffffffu
+#define XF_OFFSET(type, member) ((size_t)&((type *)0)->member)
 #define XF_LOOP_BUDGET (1u << 18) /* jumps back in the actions of one pass; then the pass ends and is counted */
 
 /* Instance types, as v1model defines them. */
@@ -62,6 +63,9 @@ typedef struct xf_ctx xf_ctx;
 typedef struct xf_program {
     uint32_t abi;
     uint32_t phv_size;
+    uint64_t source;        /* hash of the C it was built from */
+    const size_t *layout;   /* XF_LAYOUT, then sizes and offsets in its PHV: what two builds must agree on */
+    uint32_t layout_count;
     uint32_t header_bytes; /* most that the deparser can put in front of a payload */
     uint32_t digest_words; /* widest digest list */
     uint32_t table_count, entry_count, counter_count, register_count, meter_count, profile_count, value_set_count;
@@ -139,6 +143,14 @@ struct xf_ctx {
     const uint32_t *register_sizes;
 };
 
+/* What a program and the engine, perhaps by different compilers, must agree on. */
+#define XF_LAYOUT                                                                                                      \
+    sizeof(xf_ctx), XF_OFFSET(xf_ctx, now), XF_OFFSET(xf_ctx, deq_timedelta), XF_OFFSET(xf_ctx, source),               \
+        XF_OFFSET(xf_ctx, register_sizes), sizeof(xf_program), XF_OFFSET(xf_program, digest), sizeof(xf_table_desc),   \
+        XF_OFFSET(xf_table_desc, default_args), sizeof(xf_entry_init), sizeof(xf_array_desc), sizeof(xf_profile_desc), \
+        sizeof(xf_range_desc), sizeof(xf_act), sizeof(xf_counter)
+#define XF_LAYOUT_COUNT 15u
+
 /* ---- calls into the engine ---- */
 
 /* The entry that `key` hits, or NULL. */
@@ -192,7 +204,6 @@ XF_INLINE void xf_store16(uint8_t *p, uint64_t v) { p[0] = (uint8_t)(v >> 8); p[
 XF_INLINE void xf_store32(uint8_t *p, uint64_t v) { xf_store16(p, v >> 16); xf_store16(p + 2, v); }
 XF_INLINE void xf_store64(uint8_t *p, uint64_t v) { xf_store32(p, v >> 32); xf_store32(p + 4, v); }
 #endif
-#define XF_OFFSET(type, member) ((size_t)&((type *)0)->member)
 XF_INLINE uint64_t xf_load8(const uint8_t *p) { return p[0]; }
 XF_INLINE void xf_store8(uint8_t *p, uint64_t v) { p[0] = (uint8_t)v; }
 

@@ -9,7 +9,7 @@
 
 #include "libc.h"
 
-#define XF_ABI 1
+#define XF_ABI 2
 #define XF_NEVER UINT64_MAX /* no deadline */
 #define XF_MAX_PORTS 512
 #define XF_MAX_FRAME 16384 /* longest frame taken, bytes; longer ones are dropped and counted */
@@ -75,6 +75,12 @@ void xf_free(xf_engine *e);
 /* Replaces the program and all its state (tables, registers, counters); ports, queue limits, multicast groups and
  * clone sessions stay. Queued packets are dropped and counted. NULL unloads. `program` must outlive its use. */
 int xf_load(xf_engine *e, const struct xf_program *program);
+/* Another build of the loaded program `from`, which the engine runs from the next frame or poll on; nothing is lost or
+ * changes but the code. Takes no lock and waits for nobody. Both must outlive the load, and neither this nor xf_load may
+ * run meanwhile. XF_EABI if `to` is of another program, or lays its packets or state out otherwise. */
+int xf_offer(xf_engine *e, const struct xf_program *from, const struct xf_program *to);
+/* The build that runs now; NULL without one. */
+const struct xf_program *xf_running(xf_engine *e);
 
 /* ---- the packet path ---- */
 /* The frame's last bit arrived on `port` at `now`. The bytes are copied. */

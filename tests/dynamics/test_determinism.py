@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from compiler.cache import cache_folder
+from switch.native.build import runtime
 from switch.native.cgen import generate
 from switch.native.program import Program
 from tests.dynamics import lab
@@ -44,6 +46,22 @@ def test_the_golden_runs_leave_their_records_under_either_driver(
         cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == RECORDS_SHA256[name]
+
+
+def test_a_program_whose_optimised_build_comes_later_leaves_the_same_records(tmp_path: Path) -> None:
+    """The cache holds everything but programs: tcc's build begins, and the C compiler's takes over at some instant."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    runtime()
+    for library in cache_folder().glob("*.so"):
+        if not library.name.startswith("program-"):
+            shutil.copy(library, cache)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.dynamics.golden", "failures", str(tmp_path)],
+        cwd=REPOSITORY, env={**os.environ, "XOFF_CACHE": str(cache)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == RECORDS_SHA256["failures"]
+    assert list(cache.glob("program-*.so")) and not list(cache.glob("making-*"))
 
 
 def test_another_seed_leaves_other_records(tmp_path: Path) -> None:
