@@ -38,7 +38,7 @@ test: setup ## every test as root; as a user those that need no root (PYTEST_ARG
 bench: export BMV2 := $(BMV2)
 bench: export BMV2_OPTIMISED := $(BMV2_OPTIMISED)
 bench: setup ## measurements, as JSON in benchmarks/out/ and as tables: [BMV2=<simple_switch_grpc> BMV2_OPTIMISED=<another build>]
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
+	@set -e; export XOFF_BUILD=wait; for script in $$(grep -l __main__ benchmarks/*.py); do \
 		name=$$(basename $$script .py); echo "== $$name"; $(PYTHON) -m benchmarks.$$name; \
 	done
 

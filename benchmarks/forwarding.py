@@ -30,6 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("XOFF_BUILD", "wait")  # measured is the build that a switch ends up with
 
 import asyncio  # noqa: E402
 

@@ -21,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("XOFF_BUILD", "wait")  # measured is the build that a switch ends up with
 
 from switch.device import DeviceSpec, PortSpec  # noqa: E402
 from switch.device_file import write_devices  # noqa: E402
