@@ -4,11 +4,16 @@ Whatever the file does (raise, loop for ever, exit) ends no more than this proce
 is a JSON object with the switches' addresses; every record that the file emits is printed as
 `{"event": "record", "record": {…}}`, its own printing goes to standard error. `ready` is printed when it emits a record
 of kind `ready` or returns. End of file on standard input cancels it and, a second later, ends the process.
+
+With `--simulated` its event loop runs on the time of a simulation (controller/simulated/): a line `now NS` on standard
+input sets it, and whenever the controller has nothing left to do it prints
+`{"event": "idle", "now": NS, "timer": NS or null, "ready": …, "ended": …, "order": […], "calls": {…}}`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +22,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from controller.app import ControllerError, run_controller_file
+from controller.simulated.calls import Account, account_for_calls
+from controller.simulated.loop import SimulatedLoop
 from topologies.plan import FabricPlan
 
 GRACE_S = 1.0
@@ -26,9 +33,10 @@ def main(arguments: list[str]) -> int:
     """Run the controller to its end; 0, or 1 after an error."""
     out, sys.stdout = sys.stdout, sys.stderr
     plan, file = FabricPlan.read(Path(arguments[0])), Path(arguments[1])
+    process = _Simulated(out) if "--simulated" in arguments[2:] else _Process(out)
     addresses: dict[str, str] = json.loads(sys.stdin.readline())
     try:
-        asyncio.run(_run(file, plan, addresses, out))
+        process.run(file, plan, addresses)
     except ControllerError as error:
         _say(out, event="error", message=str(error))
         return 1
@@ -36,40 +44,110 @@ def main(arguments: list[str]) -> int:
         told = f": {error}" if str(error) else ""
         _say(out, event="error", message=f"{file} ended with {type(error).__name__}{told}")
         return 1
-    _say(out, event="ready")
+    process.ended()
     # Nothing can be controlled any more, but the records stay open until the run closes our input.
     threading.Event().wait()
     return 0
 
 
-async def _run(file: Path, plan: FabricPlan, addresses: dict[str, str], out: TextIO) -> None:
-    task = asyncio.ensure_future(run_controller_file(file, plan, addresses, _emitter(out)))
-    loop = asyncio.get_running_loop()
-    threading.Thread(target=_until_input_ends, args=(loop, task), daemon=True).start()
-    await task
+class _Process:
+    """Runs the controller on the system's time."""
 
+    def __init__(self, out: TextIO, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._out = out
+        self._loop = loop or asyncio.new_event_loop()
 
-def _until_input_ends(loop: asyncio.AbstractEventLoop, task: asyncio.Future[None]) -> None:
-    sys.stdin.read()
-    timer = threading.Timer(GRACE_S, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
-    if loop.is_closed():
-        os._exit(0)
-    loop.call_soon_threadsafe(task.cancel)
-    task.add_done_callback(lambda _: os._exit(0))
+    def run(self, file: Path, plan: FabricPlan, addresses: dict[str, str]) -> None:
+        """To its end; raises what it raises."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            task = self._loop.create_task(run_controller_file(file, plan, addresses, self.emit))
+            threading.Thread(target=self._listen, args=(task,), daemon=True).start()
+            self._loop.run_until_complete(task)
+        finally:
+            self._close()
 
+    def _close(self) -> None:
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
-def _emitter(out: TextIO) -> Any:
-    def emit(record: dict[str, Any]) -> None:
+    def ended(self) -> None:
+        """The controller has returned."""
+        self.ready()
+
+    def ready(self) -> None:
+        """The traffic may begin."""
+        _say(self._out, event="ready")
+
+    def heard(self, line: str) -> None:
+        """A line of standard input, in a thread of its own."""
+
+    def emit(self, record: dict[str, Any]) -> None:
+        """Takes the controller's records."""
         if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
             raise TypeError(f"a record is a dictionary with a kind (docs/records.md), not {record!r:.100}")
         if record["kind"] == "ready":
-            _say(out, event="ready")
+            self.ready()
         else:
-            _say(out, event="record", record=record)
+            _say(self._out, event="record", record=record)
 
-    return emit
+    def _listen(self, task: asyncio.Task[None]) -> None:
+        for line in sys.stdin:
+            self.heard(line)
+        timer = threading.Timer(GRACE_S, os._exit, (0,))
+        timer.daemon = True
+        timer.start()
+        if self._loop.is_closed():
+            os._exit(0)
+        self._loop.call_soon_threadsafe(task.cancel)
+        task.add_done_callback(lambda _: os._exit(0))
+
+
+class _Simulated(_Process):
+    """Runs it on the time of a simulation."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._clock = SimulatedLoop(self._idle)
+        super().__init__(out, self._clock)
+        self._account = Account()
+        self._ready = False
+        self._said: dict[str, Any] = {}
+        account_for_calls(self._account)
+
+    def ready(self) -> None:
+        """Told with the next word that it is idle."""
+        self._ready = True
+
+    def ended(self) -> None:
+        """Nothing is asked or said any more."""
+        self._ready = True
+        self._tell(None, ended=True)
+
+    def heard(self, line: str) -> None:
+        """The simulation's time."""
+        word, _, time = line.partition(" ")
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the controller has just ended
+            if word == "now":
+                self._loop.call_soon_threadsafe(self._clock.set_time, int(time))
+
+    def _idle(self, timer: int | None) -> None:
+        self._tell(timer, ended=False)
+
+    def _tell(self, timer: int | None, *, ended: bool) -> None:
+        state = {
+            "now": self._clock.now_ns,
+            "timer": timer,
+            "ready": self._ready,
+            "ended": ended,
+            **self._account.take(),
+        }
+        if state != self._said or state["order"]:
+            self._said = state
+            _say(self._out, event="idle", **state)
 
 
 def _say(out: TextIO, **event: Any) -> None:

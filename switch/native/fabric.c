@@ -42,7 +42,7 @@ struct xf_fabric {
     xf_tap tap;
     uint64_t now, traversals, polls, instants;
     volatile int interrupted;
-    int entered;
+    int entered, reported;
     uint32_t count, room;
     node *nodes;
     item *heap;
@@ -102,11 +102,20 @@ static void reschedule(xf_fabric *f, uint32_t number) {
 
 /* ---- an instant ---- */
 
+#define REPORTS (XF_PENDING_CPU | XF_PENDING_DIGEST | XF_PENDING_IDLE)
+
+static void look_for_reports(xf_fabric *f, const xf_engine *e) {
+    if (e->pending & REPORTS) f->reported = 1;
+}
+
 static void deliver(xf_fabric *f, uint32_t number, uint32_t port, xf_packet *p) {
     node *n = &f->nodes[number];
     f->traversals++;
     switch (n->kind) {
-    case ENGINE: engine_rx(n->self, port, p, f->now); break;
+    case ENGINE:
+        engine_rx(n->self, port, p, f->now);
+        look_for_reports(f, n->self);
+        break;
     case NATIVE: n->type->rx(n->self, port, p, f->now); break;
     case FOREIGN:
         f->entered = 1;
@@ -129,7 +138,10 @@ static void poll(xf_fabric *f, uint32_t number) {
     xf_packet *p;
     f->polls++;
     switch (n->kind) {
-    case ENGINE: engine_poll(n->self, f->now, &out); break;
+    case ENGINE:
+        engine_poll(n->self, f->now, &out);
+        look_for_reports(f, n->self);
+        break;
     case NATIVE: n->type->poll(n->self, f->now, &out); break;
     case FOREIGN:
         f->entered = 1;
@@ -226,7 +238,8 @@ static void fetch_ahead(const xf_fabric *f) {
 }
 
 int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
-    int result = XF_IDLE, breath = BREATH;
+    int result = XF_IDLE, breath = BREATH, reports = ask & XF_ASK_REPORTS;
+    ask &= ~XF_ASK_REPORTS;
     pthread_mutex_lock(&f->lock);
     f->interrupted = 0;
     for (;;) {
@@ -236,12 +249,16 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
             break;
         }
         f->now = f->heap[0].due;
-        f->entered = 0;
+        f->entered = f->reported = 0;
         while (f->heap[0].due <= f->now) {
             fetch_ahead(f);
             poll(f, f->heap[0].node);
         }
         f->instants++;
+        if (reports && f->reported) {
+            result = XF_REPORTED;
+            break;
+        }
         if (f->interrupted) {
             result = XF_INTERRUPTED;
             break;

@@ -34,6 +34,7 @@ enum xf_fabric_result {
     XF_REACHED,     /* what is next lies after `until` */
     XF_INTERRUPTED, /* xf_fabric_interrupt was called: at the end of the instant in which it was */
     XF_ASKED,       /* an instant is over (see `ask`) */
+    XF_REPORTED,    /* likewise, and an engine has something to tell a controller (see XF_ASK_REPORTS) */
 };
 
 /* When xf_fabric_run returns between instants. */
@@ -41,6 +42,9 @@ enum xf_fabric_ask {
     XF_ASK_NEVER,
     XF_ASK_ENTERED, /* after an instant in which code outside of C ran */
     XF_ASK_ALWAYS,  /* after every instant */
+    /* Added to one of these: also after an instant in which an engine that took part has something for a controller
+     * (a frame for the CPU port, a digest, an idle entry) that nobody has taken. */
+    XF_ASK_REPORTS = 4,
 };
 
 typedef struct xf_fabric_stats {

@@ -64,6 +64,9 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
 }
 
 
+_ASK_REPORTS = 4
+
+
 class Result(IntEnum):
     """Why `Fabric.run` returned (xf_fabric_result)."""
 
@@ -71,6 +74,7 @@ class Result(IntEnum):
     REACHED = 1
     INTERRUPTED = 2
     ASKED = 3
+    REPORTED = 4
 
 
 class Ask(IntEnum):
@@ -165,10 +169,14 @@ class Fabric:
         for node in nodes:
             check(self._lib.xf_fabric_tap(self.handle, node, function), "tapping a node")
 
-    def run(self, until: int | None, ask: Ask) -> Result:
-        """Run every instant up to `until` (ns, inclusive); raises what a Python node raised."""
+    def run(self, until: int | None, ask: Ask, *, reports: bool = False) -> Result:
+        """Run every instant up to `until` (ns, inclusive); raises what a Python node raised.
+
+        With `reports` it also returns after an instant in which an engine got something to tell a controller
+        (`Engine.pending`: cpu, digest, idle).
+        """
         limit = abi.NEVER - 1 if until is None else until
-        result = Result(self._lib.xf_fabric_run(self.handle, limit, ask))
+        result = Result(self._lib.xf_fabric_run(self.handle, limit, ask | (_ASK_REPORTS if reports else 0)))
         for action in self.after_run:
             action()
         self._raise()

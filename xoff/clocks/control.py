@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from controller.app import ControllerError, FabricController, ProgramFiles
 from xoff.actions import Action, class_of, policy_of, port_towards, resolve_route, switch_of
 from xoff.clocks.context import RunContext
+from xoff.clocks.exchange import Exchange
 from xoff.clocks.worker import Worker
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
@@ -54,8 +55,12 @@ async def make_control(
     folder: RunFolder,
     now: Callable[[], int],
     timestamp_hz: int = 1_000_000,
+    exchange: Exchange | None = None,
 ) -> Control:
-    """The controller that the experiment asks for, started: the fabric is programmed when this returns."""
+    """The controller that the experiment asks for, started: the fabric is programmed when this returns.
+
+    With an `exchange` (simulated time) a user's controller has only been started, see `UserControl.ready`.
+    """
     choice = context.experiment.controller
     if choice == "none":
         return NoControl("the experiment has no controller (controller: none)")
@@ -66,7 +71,14 @@ async def make_control(
         records(record["kind"], record.get("t", now()), **fields)
 
     if choice != "builtin":
-        return await UserControl.start(Path(choice), dict(addresses), folder, emit, records)
+        control = await UserControl.start(Path(choice), dict(addresses), folder, emit, records, exchange)
+        if exchange is None:
+            try:
+                await control.ready()
+            except BaseException:
+                await control.stop()
+                raise
+        return control
     controller = FabricController(context.plan, addresses, program, emit, timestamp_hz=timestamp_hz)
     try:
         await controller.start()
@@ -112,51 +124,80 @@ class NoControl:
 class UserControl(NoControl):
     """A user's `async def main(plan, devices, emit)`, in a process of its own beside the traffic."""
 
-    def __init__(self, path: Path, worker: Worker, records: RecordWriter) -> None:
+    def __init__(
+        self, path: Path, worker: Worker, records: RecordWriter, exchange: Exchange | None = None
+    ) -> None:
         super().__init__(f"this run's is {path}")
         self._path = path
         self._worker = worker
         self._records = records
-        self._failure = asyncio.ensure_future(worker.wait("never"))
+        self._exchange = exchange
+        self._failure: asyncio.Future[Any] | None = None
 
     @classmethod
     async def start(
-        cls, path: Path, addresses: Mapping[str, str], folder: RunFolder,
-        emit: Callable[[dict[str, Any]], None], records: RecordWriter,
+        cls, path: Path, addresses: Mapping[str, str], folder: RunFolder, emit: Callable[[dict[str, Any]], None],
+        records: RecordWriter, exchange: Exchange | None,
     ) -> UserControl:  # fmt: skip
-        """Start it and wait until it has returned or emitted a record of kind `ready`. XoffError when it fails."""
+        """Start its process, which knows the switches' addresses when this returns."""
+        arguments = [str(folder.path / "plan.json"), str(path)]
+        environment = dict(os.environ)
+        if exchange is not None:
+            arguments.append("--simulated")
+            environment["PYTHONHASHSEED"] = "0"  # the order of its sets of names is the same every time
         worker = await Worker.start(
             "controller",
-            [sys.executable, "-m", "controller.user", str(folder.path / "plan.json"), str(path)],
-            dict(os.environ),
+            [sys.executable, "-m", "controller.user", *arguments],
+            environment,
             folder.path / "logs" / "controller.log",
         )
-        worker.on_event = lambda event: emit(event["record"])
+        control = cls(path, worker, records, exchange)
+
+        def heard(event: dict[str, Any]) -> None:
+            if event["event"] == "record":
+                emit(event["record"])
+            elif exchange is not None:
+                exchange.heard(event)
+
+        worker.on_event = heard
+        await worker.send(json.dumps(addresses))
+        if exchange is not None:
+            control._failure = asyncio.ensure_future(worker.wait("never"))
+            exchange.join(worker.send, control._failure)
+        return control
+
+    async def ready(self, advance: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Return when it has returned or emitted a record of kind `ready`. XoffError when it fails, or is too slow.
+
+        In simulated time `advance` lets a little of it pass.
+        """
+
+        async def simulated(exchange: Exchange, advance: Callable[[], Awaitable[None]]) -> None:
+            while not exchange.ready:
+                await advance()
+
         try:
-            await worker.send(json.dumps(addresses))
-            await asyncio.wait_for(worker.wait("ready"), READY_SECONDS)
+            if self._exchange is not None and advance is not None:
+                await asyncio.wait_for(simulated(self._exchange, advance), READY_SECONDS)
+            else:
+                await asyncio.wait_for(self._worker.wait("ready"), READY_SECONDS)
+                self._failure = asyncio.ensure_future(self._worker.wait("never"))
         except asyncio.TimeoutError:
-            await worker.end()
-            records.close()
             raise XoffError(
-                f"controller {path} has neither returned nor emitted a record of kind `ready` after "
+                f"controller {self._path} has neither returned nor emitted a record of kind `ready` after "
                 f"{READY_SECONDS:g} s."
             ) from None
-        except BaseException:
-            await worker.end()
-            records.close()
-            raise
-        return cls(path, worker, records)
 
     async def collect(self) -> None:
         """Only look whether it failed; it records by itself."""
-        if self._failure.done():
+        if self._failure is not None and self._failure.done():
             await self._failure
 
     async def stop(self) -> None:
         """Have it cancelled if it still runs."""
         await self._worker.end()
-        await asyncio.gather(self._failure, return_exceptions=True)
+        if self._failure is not None:
+            await asyncio.gather(self._failure, return_exceptions=True)
         self._records.close()
 
 

@@ -90,8 +90,13 @@ class FabricClock:
         """Look at a node's deadline again, after it was changed from outside (a post, a table write)."""
         self.fabric.touch(self._index[name])
 
-    def run(self, until: int | None = None, stop: Callable[[], bool] | None = None) -> int:
-        """Advance to `until` ns (inclusive), or until nothing is pending or `stop()` is true; returns the time."""
+    def run(
+        self, until: int | None = None, stop: Callable[[], bool] | None = None, *, reports: bool = False
+    ) -> int:
+        """Advance to `until` ns (inclusive), or until nothing is pending or `stop()` is true; returns the time.
+
+        With `reports` also to the first instant in which a switch has something to tell its controller.
+        """
         fabric, timers = self.fabric, self._timers
         ask = Ask.NEVER if stop is None else Ask.ALWAYS if self._always_ask else Ask.ENTERED
         fabric.touch_all()
@@ -100,7 +105,9 @@ class FabricClock:
             limit = until
             if timers and (limit is None or timers[0][0] <= limit):
                 limit = timers[0][0] - 1
-            result = fabric.run(limit, Ask.ALWAYS if first else ask)
+            result = fabric.run(limit, Ask.ALWAYS if first else ask, reports=reports)
+            if result == Result.REPORTED:
+                return self.now
             if result in (Result.ASKED, Result.INTERRUPTED):
                 first = False
                 if stop is not None and stop():
@@ -109,18 +116,19 @@ class FabricClock:
             if not timers or (until is not None and timers[0][0] > until):
                 break
             first = False
-            self._fire_timers(timers[0][0])
+            if self._fire_timers(timers[0][0], reports) == Result.REPORTED:
+                return self.now
             if stop is not None and stop():
                 return self.now
         if until is not None:
             fabric.advance(until)
         return self.now
 
-    def _fire_timers(self, time: int) -> None:
+    def _fire_timers(self, time: int, reports: bool) -> Result:
         """The timers of one instant, then its other events."""
         fabric, timers = self.fabric, self._timers
         fabric.advance(time)
         while timers and timers[0][0] <= time:
             heapq.heappop(timers)[2](time)
         fabric.touch_all()
-        fabric.run(time, Ask.NEVER)
+        return fabric.run(time, Ask.NEVER, reports=reports)

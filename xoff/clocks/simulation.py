@@ -20,6 +20,7 @@ from switch.device import LOOP_PORT, TIMER_PORT
 from switch.link import wire_bytes
 from switch.native.binding import Engine
 from switch.native.bringup import TIMER_FRAME_BYTES
+from switch.native.p4runtime.carrier import Carrier
 from switch.native.p4runtime.device import P4RuntimeDevice
 from switch.native.p4runtime.server import P4RuntimeServer
 from switch.native.program import Program
@@ -29,7 +30,8 @@ from traffic.endpoint import Endpoint
 from traffic.nic.native.nic import NicGroup, supports
 from traffic.nic.nic import Nic
 from xoff.clocks.context import RunContext, write_collective
-from xoff.clocks.control import Control, make_control
+from xoff.clocks.control import Control, UserControl, make_control
+from xoff.clocks.exchange import Exchange
 from xoff.clocks.fabric import FabricClock
 from xoff.clocks.happenings import Happenings
 from xoff.clocks.hold import hold
@@ -72,6 +74,7 @@ class SimulatedSwitch:
         engine: Engine,
         make_device: Callable[[], P4RuntimeDevice],
         sampler: EngineSampler,
+        carrier: Carrier | None = None,
     ) -> None:
         self.plan = plan
         self.engine = engine
@@ -83,13 +86,19 @@ class SimulatedSwitch:
         self._packet_outs = 0
         self._changed = asyncio.Event()
         self._make_device = make_device
+        self._carrier = carrier
         self._server: P4RuntimeServer | None = None
 
     async def listen(self) -> str:
         """Serve P4Runtime; returns the address, which stays the same over a restart."""
-        self._server = P4RuntimeServer(self.device)
+        self._server = P4RuntimeServer(self.device, carrier=self._carrier)
         self.address = await self._server.start(self.address)
         return self.address
+
+    @property
+    def listening(self) -> bool:
+        """Whether a client can reach it."""
+        return self._server is not None
 
     async def close(self) -> None:
         """End the sessions."""
@@ -144,6 +153,8 @@ class VirtualRun:
         self.clock: VirtualClock | FabricClock = FabricClock() if in_c() else VirtualClock()
         self.switches: dict[str, SimulatedSwitch] = {}
         self.endpoints: list[Endpoint] = []
+        self.exchange: Exchange | None = None
+        """What passes between the switches and a controller in a process of its own."""
 
     async def run(self) -> None:
         """Build, program, simulate, record."""
@@ -155,6 +166,9 @@ class VirtualRun:
         }
         begun = time.monotonic()
         async with AsyncExitStack() as stack:
+            if context.experiment.controller not in ("builtin", "none"):
+                latency = parse_time(context.experiment.control_latency)
+                self.exchange = Exchange(latency, lambda: self.clock.now, self._listening)
             records = stack.enter_context(RecordWriter(records_path / "run.jsonl"))
             host_records = stack.enter_context(RecordWriter(records_path / "hosts-0.jsonl"))
             switch_records = RecordFile(records_path / "switch.jsonl", 0)
@@ -168,9 +182,17 @@ class VirtualRun:
                 self.clock.tap([host.name for host in context.plan.hosts], captures.seen)
             with folder.phase("control"), display.phase("programming the switches over P4Runtime"):
                 control = await make_control(
-                    context, self.program, addresses, folder, lambda: self.clock.now, TIMESTAMP_HZ
+                    context,
+                    self.program,
+                    addresses,
+                    folder,
+                    lambda: self.clock.now,
+                    TIMESTAMP_HZ,
+                    self.exchange,
                 )
                 stack.push_async_callback(control.stop)
+                if isinstance(control, UserControl):
+                    await control.ready(partial(self._advance_a_little, control))
             folder.facts["wall_seconds"]["ready"] = round(time.monotonic() - begun, 3)
             with folder.phase("workload"):
                 await self._simulate(control, records)
@@ -201,7 +223,8 @@ class VirtualRun:
             engine.add_port(LOOP_PORT, 0, 0)
             engine.add_port(TIMER_PORT, round(wire_bytes(TIMER_FRAME_BYTES) * 8 * context.timer_hz(plan)), 0)
             sampler = EngineSampler(plan.name, engine, [port.number for port in plan.ports], records)
-            switch = SimulatedSwitch(plan, engine, partial(self._p4runtime, plan, engine), sampler)
+            carrier = None if self.exchange is None else self.exchange.carrier()
+            switch = SimulatedSwitch(plan, engine, partial(self._p4runtime, plan, engine), sampler, carrier)
             self.clock.add(plan.name, engine)
             self.switches[plan.name] = switch
             addresses[plan.name] = await switch.listen()
@@ -215,6 +238,10 @@ class VirtualRun:
                 self.switches[plan.name].changed()
 
         return P4RuntimeDevice(plan.device_id, engine, wake=wake, clock=lambda: self.clock.now)
+
+    def _listening(self, address: str) -> bool:
+        port = address.rpartition(":")[2]
+        return any(s.listening and s.address.rpartition(":")[2] == port for s in self.switches.values())
 
     def _add_hosts(self, records: RecordWriter) -> None:
         group = NicGroup() if in_c() else None
@@ -254,6 +281,8 @@ class VirtualRun:
                 if clock.now >= next_sample:
                     self._sample()
                     next_sample = clock.now + sample
+                if steps and steps[0].at <= clock.now and self.exchange is not None:
+                    await self.exchange.settle(self._drain, tell_time=True)
                 while steps and steps[0].at <= clock.now:
                     step = steps.pop(0)
                     await step.run()
@@ -280,22 +309,49 @@ class VirtualRun:
 
     async def _deliver(self, control: Control) -> None:
         """Hand on what the switches report; simulated time stands still until the controller has heard it."""
+        if self.exchange is not None:
+            await self.exchange.settle(self._drain)
+            return
         for name, switch in self.switches.items():
             before = switch.packet_ins
             switch.drain()
             if switch.packet_ins != before:
                 await control.heard(name, switch.packet_ins)
 
+    def _drain(self) -> None:
+        for switch in self.switches.values():
+            switch.drain()
+
+    def _next_wake(self) -> int | None:
+        """When the controller is next to hear or do something, if no switch reports anything before."""
+        if self.exchange is None:
+            return None
+        times = [self.exchange.next_wake(), *(s.device.next_deadline() for s in self.switches.values())]
+        return min((time for time in times if time is not None), default=None)
+
+    async def _advance_a_little(self, control: Control) -> None:
+        await self._deliver(control)
+        await self._step(self.clock.now + STEP_NS, None, control)
+
     async def _advance(self, until: int, bar: TransferBar | None, control: Control) -> None:
         """Run to `until` or to the workload's end, a step at a time so that Ctrl-C and the display get their turn."""
         clock = self.clock
         while clock.now < until and not (bar is not None and self._finished()):
-            clock.run(until=min(until, clock.now + STEP_NS), stop=self._finished if bar is not None else None)
-            await self._deliver(control)
+            await self._step(min(until, clock.now + STEP_NS), bar, control)
             if bar is not None:
                 done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
                 bar.update(done, format_time(clock.now))
             await asyncio.sleep(0)
+
+    async def _step(self, until: int, bar: TransferBar | None, control: Control) -> None:
+        """Run to `until`, or to where the controller has something to do."""
+        wake = self._next_wake()
+        self.clock.run(
+            until=until if wake is None else min(until, max(wake, self.clock.now)),
+            stop=self._finished if bar is not None else None,
+            reports=self.exchange is not None,
+        )
+        await self._deliver(control)
 
     def _finished(self) -> bool:
         return all(endpoint.finished for endpoint in self.endpoints)

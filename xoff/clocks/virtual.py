@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Tap = Callable[[str, str, bytes, int], None]
 """Called with sender, receiver, frame and the time in ns at which its last bit arrived."""
@@ -27,6 +27,18 @@ class Node(Protocol):
 
     def next_deadline(self) -> int | None:
         """Absolute ns of the next call to `poll` that can yield or change something."""
+
+
+REPORTS = frozenset({"cpu", "digest", "idle"})
+"""What a switch tells its controller by itself (`Engine.pending`)."""
+
+
+@runtime_checkable
+class Reporter(Protocol):
+    """A node that may have something to tell a controller."""
+
+    def pending(self) -> set[str]:
+        """Which of `REPORTS`, and others, wait to be taken."""
 
 
 class VirtualClock:
@@ -88,12 +100,16 @@ class VirtualClock:
             if due is not None:
                 heapq.heappush(self._heap, (due, index))
 
-    def run(self, until: int | None = None, stop: Callable[[], bool] | None = None) -> int:
+    def run(
+        self, until: int | None = None, stop: Callable[[], bool] | None = None, *, reports: bool = False
+    ) -> int:
         """Advance to `until` ns (inclusive), or until nothing is pending or `stop()` is true; returns the time.
 
-        `stop` is asked after every instant that had an event.
+        `stop` is asked after every instant that had an event. With `reports` time also stops at the first instant in
+        which a switch has something to tell its controller.
         """
         heap, due = self._heap, self._due
+        switches = [node for node in self._nodes if isinstance(node, Reporter)] if reports else []
         for index in range(len(self._nodes)):
             self._reschedule(index)
         while True:
@@ -107,6 +123,8 @@ class VirtualClock:
             self.now = time
             self._fire_timers(time)
             self._run_nodes(time)
+            if any(not REPORTS.isdisjoint(switch.pending()) for switch in switches):
+                return self.now
             if stop is not None and stop():
                 return self.now
         if until is not None:

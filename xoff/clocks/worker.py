@@ -16,7 +16,7 @@ from xoff.errors import XoffError
 
 Event = dict[str, Any]
 
-ASIDE = ("progress", "failed", "stopped", "record")
+ASIDE = ("progress", "failed", "stopped", "record", "idle")
 """Events that come in between and tell how it goes."""
 END_SECONDS = 10.0
 """Time that a worker gets to write its last records after its stdin closed."""

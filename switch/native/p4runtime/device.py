@@ -54,20 +54,22 @@ _verified: set[bytes] = set()
 class Stream:
     """One open StreamChannel: the messages that are to go out."""
 
-    def __init__(self) -> None:
+    def __init__(self, post: Callable[[p4r.StreamMessageResponse], None] | None = None) -> None:
+        """`post` takes what is to go out, instead of the queue `outgoing`."""
         self.outgoing: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self.dropped = 0
+        self._post = post or self.outgoing.put_nowait
 
     def send(self, message: p4r.StreamMessageResponse) -> None:
         """Queue a message that must arrive."""
-        self.outgoing.put_nowait(message)
+        self._post(message)
 
     def offer(self, message: p4r.StreamMessageResponse) -> bool:
         """Queue a message that may be dropped when the client does not keep up; says whether it was kept."""
         if self.outgoing.qsize() >= STREAM_BACKLOG:
             self.dropped += 1
             return False
-        self.outgoing.put_nowait(message)
+        self._post(message)
         return True
 
 
@@ -269,6 +271,10 @@ class P4RuntimeDevice:
             self._arm_digests()
         if "idle" in pending:
             self._idle()
+
+    def next_deadline(self) -> int | None:
+        """With a driver's own time: when to call `drain` next even if the engine reports nothing, ns of that clock."""
+        return None if self._pipeline is None else self._pipeline.digests.next_deadline()
 
     def port_changed(self, port: int, up: bool) -> None:
         """A port came up or went down."""

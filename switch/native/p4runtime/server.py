@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import grpc
 from finsy.proto import p4r, p4r_grpc
 from grpc.aio import ServicerContext
 
+from switch.native.p4runtime.carrier import Carrier
 from switch.native.p4runtime.device import P4RuntimeDevice, Stream
 from switch.native.p4runtime.errors import (
     INTERNAL,
@@ -35,8 +37,13 @@ class AddressError(Exception):
 class P4RuntimeServer:
     """The listening server of one device."""
 
-    def __init__(self, device: P4RuntimeDevice, beside: Sequence[grpc.GenericRpcHandler] = ()) -> None:
-        """`beside` are services on the same port."""
+    def __init__(
+        self,
+        device: P4RuntimeDevice,
+        beside: Sequence[grpc.GenericRpcHandler] = (),
+        carrier: Carrier | None = None,
+    ) -> None:
+        """`beside` are services on the same port; `carrier` says when messages arrive (at once without one)."""
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -44,7 +51,7 @@ class P4RuntimeServer:
                 ("grpc.so_reuseport", 0),
             ]
         )
-        self._servicer = _Servicer(device)
+        self._servicer = _Servicer(device, carrier)
         p4r_grpc.add_P4RuntimeServicer_to_server(self._servicer, self._server)
         self._server.add_generic_rpc_handlers(tuple(beside))
 
@@ -83,14 +90,16 @@ class P4RuntimeServer:
 class _Servicer(p4r_grpc.P4RuntimeServicer):
     """Turns calls into method calls on the device, and its exceptions into statuses."""
 
-    def __init__(self, device: P4RuntimeDevice) -> None:
+    def __init__(self, device: P4RuntimeDevice, carrier: Carrier | None) -> None:
         self._device = device
+        self._carrier = carrier
         self.streams: set[asyncio.Task[None]] = set()
         """Handlers of the streams that are open."""
 
     async def Write(self, request: p4r.WriteRequest, context: ServicerContext) -> p4r.WriteResponse:
         try:
-            await self._device.write(request)
+            async with self._arrived(context):
+                await self._device.write(request)
         except Exception as error:
             await _abort(context, error)
         return p4r.WriteResponse()
@@ -99,7 +108,8 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.ReadRequest, context: ServicerContext
     ) -> AsyncIterator[p4r.ReadResponse]:
         try:
-            responses, failed = await self._device.read(request)
+            async with self._arrived(context):
+                responses, failed = await self._device.read(request)
         except Exception as error:
             await _abort(context, error)
             return
@@ -112,7 +122,8 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.SetForwardingPipelineConfigRequest, context: ServicerContext
     ) -> p4r.SetForwardingPipelineConfigResponse:
         try:
-            await self._device.set_config(request)
+            async with self._arrived(context):
+                await self._device.set_config(request)
         except Exception as error:
             await _abort(context, error)
         return p4r.SetForwardingPipelineConfigResponse()
@@ -121,7 +132,8 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.GetForwardingPipelineConfigRequest, context: ServicerContext
     ) -> p4r.GetForwardingPipelineConfigResponse:
         try:
-            config = self._device.get_config(request)
+            async with self._arrived(context):
+                config = self._device.get_config(request)
         except Exception as error:
             await _abort(context, error)
         return p4r.GetForwardingPipelineConfigResponse(config=config)
@@ -129,6 +141,8 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: ServicerContext
     ) -> p4r.CapabilitiesResponse:
+        async with self._arrived(context):
+            pass
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     async def StreamChannel(  # type: ignore[override]  # gRPC also takes a coroutine that writes itself
@@ -138,10 +152,11 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         assert handler is not None
         self.streams.add(handler)
         handler.add_done_callback(self.streams.discard)
-        stream = Stream()
-        writer = asyncio.create_task(_write_out(stream, context))
+        channel = None if self._carrier is None else self._carrier.stream(context)
+        stream = Stream() if channel is None else Stream(channel.post)
+        writer = asyncio.create_task(_write_out((channel or stream).outgoing, context))
         try:
-            async for request in requests:
+            async for request in requests if channel is None else channel.arriving(requests):
                 self._device.receive(stream, request)
         except Exception as error:
             writer.cancel()
@@ -149,11 +164,17 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         finally:
             self._device.leave(stream)
             writer.cancel()
+            if channel is not None:
+                channel.close()
+
+    def _arrived(self, context: ServicerContext) -> AbstractAsyncContextManager[object]:
+        """Entered when a request has arrived."""
+        return nullcontext() if self._carrier is None else self._carrier.request(context)
 
 
-async def _write_out(stream: Stream, context: ServicerContext) -> None:
+async def _write_out(messages: asyncio.Queue[p4r.StreamMessageResponse], context: ServicerContext) -> None:
     while True:
-        await context.write(await stream.outgoing.get())
+        await context.write(await messages.get())
 
 
 async def _abort(context: ServicerContext, error: Exception) -> None:

@@ -1,0 +1,102 @@
+"""In virtual time a user's controller learns and acts at exact simulated times, whatever the machine is doing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from finsy.proto import p4r
+
+from switch.native.p4runtime.device import P4RuntimeDevice
+from tests.dynamics.lab import STAR, US, Outcome, chain_ns, packets, run
+from xoff.experiment import Experiment
+from xoff.prepare import compile_program
+
+HERE = Path(__file__).parent
+RATE, DELAY, MTU, LATENCY = 100 * 10**9, 1_000, 1024, 30 * US
+MESSAGE = 10_000
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The learning controller beside its compiled program."""
+    folder = tmp_path_factory.mktemp("learning")
+    compile_program(Experiment(program=str(HERE / "learning.p4"))).write(folder / "program")
+    return Path(shutil.copy(HERE / "learning_controller.py", folder / "mine.py"))
+
+
+def learn(tmp_path: Path, controller: Path, **options: Any) -> Outcome:
+    settings = {
+        "topology": STAR.format(3), "workload": {"kind": "incast", "bytes": MESSAGE}, "mtu": MTU, "rate": "100Gbps",
+        "program": str(HERE / "learning.p4"), "controller": str(controller), "control_latency": f"{LATENCY}ns",
+        "time_limit": "5ms",
+    }  # fmt: skip
+    return run(tmp_path, **{**settings, **options})
+
+
+def notes(outcome: Outcome) -> list[tuple[int, str]]:
+    """(the controller's own time, what it says) since the traffic began."""
+    told = [r["text"].partition(" ") for r in outcome.of("note") if r["text"].partition(" ")[0].isdigit()]
+    return [(int(time) - outcome.begin, text) for time, _, text in told]
+
+
+def test_a_digest_is_heard_at_once_and_its_answer_takes_the_control_latency(
+    tmp_path: Path, controller: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[tuple[int, int]] = []
+    write = P4RuntimeDevice.write
+
+    async def watched(self: P4RuntimeDevice, request: p4r.WriteRequest) -> None:
+        writes.append((self._clock(), len(request.updates)))
+        await write(self, request)
+
+    monkeypatch.setattr(P4RuntimeDevice, "write", watched)
+    outcome = learn(tmp_path, controller)
+    assert outcome.summary["finished"]
+    first = chain_ns(packets(MESSAGE, MTU)[:1], [RATE], DELAY)
+    said = dict((text, time) for time, text in notes(outcome))
+    wanted = next(text.removeprefix("asked for ") for text in said if text.startswith("asked for "))
+    assert said[f"asked for {wanted}"] == first
+    assert said[f"told of {wanted}"] == first + LATENCY
+    assert said[f"rested after {wanted}"] == first + LATENCY + 7 * US
+    assert (outcome.begin + first + LATENCY, 1) in writes
+    assert all(t >= first + LATENCY for t in outcome.arrivals().values())
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Two processes for each of the machine's processors that do nothing but compute."""
+    hogs = [multiprocessing.Process(target=spin, daemon=True) for _ in range(2 * multiprocessing.cpu_count())]
+    for hog in hogs:
+        hog.start()
+    yield
+    for hog in hogs:
+        hog.kill()
+        hog.join()
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory, controller: Path) -> str:
+    """The records' hash of a run on a machine left alone."""
+    return str(learn(tmp_path_factory.mktemp("quiet"), controller).summary["records_sha256"])
+
+
+@pytest.mark.parametrize("driver", ["c", "python"])
+def test_a_reacting_controller_leaves_the_same_records_on_a_busy_machine(
+    tmp_path: Path, controller: Path, quiet: str, busy: None, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XOFF_DRIVER", driver)
+    assert learn(tmp_path, controller).summary["records_sha256"] == quiet
+
+
+def test_another_latency_leaves_other_records(tmp_path: Path, controller: Path, quiet: str) -> None:
+    assert learn(tmp_path, controller, control_latency="31us").summary["records_sha256"] != quiet
