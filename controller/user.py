@@ -6,8 +6,9 @@ is a JSON object with the switches' addresses; every record that the file emits 
 of kind `ready` or returns. End of file on standard input cancels it and, a second later, ends the process.
 
 With `--simulated` its event loop runs on the time of a simulation (controller/simulated/): a line `now NS` on standard
-input sets it, and whenever the controller has nothing left to do it prints
-`{"event": "idle", "now": NS, "timer": NS or null, "ready": …, "ended": …, "order": […], "calls": {…}}`.
+input sets it, `down ADDRESS` and `up ADDRESS` say that a switch goes away and is back. Whenever the controller has
+nothing left to do it prints an event `idle` with its account of calls, the number of lines it has heard, and the time
+of its next timer.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class _Simulated(_Process):
         super().__init__(out, self._clock)
         self._account = Account()
         self._ready = False
+        self._heard = 0
         self._said: dict[str, Any] = {}
         account_for_calls(self._account)
 
@@ -128,18 +130,26 @@ class _Simulated(_Process):
         self._tell(None, ended=True)
 
     def heard(self, line: str) -> None:
-        """The simulation's time."""
-        word, _, time = line.partition(" ")
+        """What the simulation says."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: the controller has just ended
-            if word == "now":
-                self._loop.call_soon_threadsafe(self._clock.set_time, int(time))
+            self._loop.call_soon_threadsafe(self._act, line)
+
+    def _act(self, line: str) -> None:
+        word, argument = line.split()
+        self._heard += 1
+        if word == "now":
+            self._clock.set_time(int(argument))
+        elif word == "down":
+            self._account.down.add(argument)
+        else:
+            self._account.down.discard(argument)
 
     def _idle(self, timer: int | None) -> None:
         self._tell(timer, ended=False)
 
     def _tell(self, timer: int | None, *, ended: bool) -> None:
         state = {
-            "now": self._clock.now_ns,
+            "heard": self._heard,
             "timer": timer,
             "ready": self._ready,
             "ended": ended,

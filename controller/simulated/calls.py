@@ -17,10 +17,16 @@ CALL_METADATA = "xoff-call"
 """Metadata key of a call's number."""
 
 
+RECONNECT = [(f"grpc.{which}_reconnect_backoff_ms", 100) for which in ("initial", "min", "max")]
+"""Between attempts to reach a switch that is back: gRPC's own second would be one of waiting, on the wall clock."""
+
+
 class Account:
     """What is open, and what was sent since the last look."""
 
     def __init__(self) -> None:
+        self.down: set[str] = set()
+        """Addresses of switches that are not there."""
         self._last = 0
         self._calls: dict[int, _Entry] = {}
         self._order: list[int] = []
@@ -113,8 +119,8 @@ def account_for_calls(account: Account) -> None:
     """From now on every channel of `grpc.aio` in this process is accounted for; blocking channels are refused."""
     make = grpc.aio.insecure_channel
 
-    def insecure_channel(target: str, *arguments: Any, **options: Any) -> Any:
-        return _Channel(make(target, *arguments, **options), target, account)
+    def insecure_channel(target: str, options: Any = None, *arguments: Any, **others: Any) -> Any:
+        return _Channel(make(target, [*(options or ()), *RECONNECT], *arguments, **others), target, account)
 
     def blocking(*arguments: Any, **options: Any) -> Any:
         raise RuntimeError(
@@ -184,6 +190,9 @@ class _Channel:
 
     def _open(self, how: dict[str, Any], *, stream: bool) -> _Entry:
         entry = self._account.open(self._address, bool(how.get("wait_for_ready")), stream=stream)
+        if self._address not in self._account.down:
+            # It is there: that gRPC has not noticed yet, or tries again only after a while, is not the controller's.
+            how["wait_for_ready"] = True
         # A deadline would be one of the wall clock, which goes on while simulated time stands still.
         how.pop("timeout", None)
         how["metadata"] = (*(how.get("metadata") or ()), (CALL_METADATA, str(entry.number)))

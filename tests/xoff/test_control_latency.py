@@ -100,3 +100,48 @@ def test_a_reacting_controller_leaves_the_same_records_on_a_busy_machine(
 
 def test_another_latency_leaves_other_records(tmp_path: Path, controller: Path, quiet: str) -> None:
     assert learn(tmp_path, controller, control_latency="31us").summary["records_sha256"] != quiet
+
+
+def test_a_switch_that_is_killed_is_missed_at_that_instant(tmp_path: Path) -> None:
+    controller = tmp_path / "mine.py"
+    controller.write_text(WATCHING)
+    outcome = run(
+        tmp_path, topology=STAR.format(2), workload={"kind": "incast", "bytes": MESSAGE}, time_limit="2ms",
+        controller=str(controller), control_latency="30us", program=str(HERE / "learning.p4"),
+        actions=[{"at": "50us", "kill_switch": {"switch": "l1"}}, {"at": "90us", "restart_switch": {"switch": "l1"}}],
+    )  # fmt: skip
+    # It comes back 30 us after 90 us; the next try is the one of 150 us, and its answer takes 30 us.
+    assert notes(outcome) == [(50 * US, "lost"), (180 * US, "back")]
+
+
+WATCHING = '''
+"""Keeps one stream open; when it breaks, tries again every 50 us."""
+import asyncio
+import grpc
+from finsy.proto import p4r, p4r_grpc
+
+
+async def main(plan, devices, emit):
+    loop = asyncio.get_running_loop()
+
+    def note(text):
+        emit({"kind": "note", "text": f"{round(loop.time() * 1e9)} {text}"})
+
+    async with grpc.aio.insecure_channel(devices["l1"]) as channel:
+        stub, said = p4r_grpc.P4RuntimeStub(channel), None
+        while True:
+            stream = stub.StreamChannel()
+            try:
+                hello = p4r.MasterArbitrationUpdate(device_id=plan.switch("l1").device_id)
+                await stream.write(p4r.StreamMessageRequest(arbitration=hello))
+                await stream.read()
+                emit({"kind": "ready"})
+                if said:
+                    note("back")
+                await stream.read()
+            except grpc.aio.AioRpcError:
+                if not said:
+                    said = True
+                    note("lost")
+            await asyncio.sleep(50e-6)
+'''

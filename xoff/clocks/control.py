@@ -38,6 +38,9 @@ class Control(Protocol):
     async def heard(self, switch: str, packet_ins: int) -> None:
         """Return when it has handled so many packet-ins of a switch in all."""
 
+    async def losing(self, switch: str) -> None:
+        """A switch is about to be killed."""
+
     async def lost(self, switch: str) -> None:
         """Return when it knows that a switch was killed."""
 
@@ -107,6 +110,9 @@ class NoControl:
     async def heard(self, switch: str, packet_ins: int) -> None:
         """Nobody listens, or nobody who would say."""
 
+    async def losing(self, switch: str) -> None:
+        """Nobody is connected, or nobody who would say."""
+
     async def lost(self, switch: str) -> None:
         """Nobody was connected, or nobody who would say."""
 
@@ -125,13 +131,19 @@ class UserControl(NoControl):
     """A user's `async def main(plan, devices, emit)`, in a process of its own beside the traffic."""
 
     def __init__(
-        self, path: Path, worker: Worker, records: RecordWriter, exchange: Exchange | None = None
+        self,
+        path: Path,
+        worker: Worker,
+        addresses: Mapping[str, str],
+        records: RecordWriter,
+        exchange: Exchange | None = None,
     ) -> None:
         super().__init__(f"this run's is {path}")
         self._path = path
         self._worker = worker
         self._records = records
         self._exchange = exchange
+        self._addresses = addresses
         self._failure: asyncio.Future[Any] | None = None
 
     @classmethod
@@ -151,7 +163,7 @@ class UserControl(NoControl):
             environment,
             folder.path / "logs" / "controller.log",
         )
-        control = cls(path, worker, records, exchange)
+        control = cls(path, worker, addresses, records, exchange)
 
         def heard(event: dict[str, Any]) -> None:
             if event["event"] == "record":
@@ -160,7 +172,7 @@ class UserControl(NoControl):
                 exchange.heard(event)
 
         worker.on_event = heard
-        await worker.send(json.dumps(addresses))
+        await worker.send(json.dumps(dict(addresses)))
         if exchange is not None:
             control._failure = asyncio.ensure_future(worker.wait("never"))
             exchange.join(worker.send, control._failure)
@@ -187,6 +199,23 @@ class UserControl(NoControl):
                 f"controller {self._path} has neither returned nor emitted a record of kind `ready` after "
                 f"{READY_SECONDS:g} s."
             ) from None
+
+    async def losing(self, switch: str) -> None:
+        """In simulated time its gRPC knows which switches are there."""
+        if self._exchange is not None:
+            await self._exchange.tell(f"down {self._addresses[switch]}")
+            await self._exchange.settle()
+
+    async def lost(self, switch: str) -> None:
+        """In simulated time: let it notice."""
+        if self._exchange is not None:
+            await self._exchange.settle()
+
+    async def restored(self, switch: str) -> None:
+        """In simulated time: calls that wait for the switch reach it now."""
+        if self._exchange is not None:
+            await self._exchange.tell(f"up {self._addresses[switch]}")
+            await self._exchange.settle()
 
     async def collect(self) -> None:
         """Only look whether it failed; it records by itself."""
@@ -225,6 +254,9 @@ class FabricControl:
             await self._controller.wait_packet_ins(switch, packet_ins)
         except ControllerError as error:
             raise XoffError(str(error)) from None
+
+    async def losing(self, switch: str) -> None:
+        """It will see."""
 
     async def lost(self, switch: str) -> None:
         """Wait until the session has ended."""

@@ -32,16 +32,28 @@ REST_SECONDS = 60.0
 
 
 class Exchange:
-    """The messages of one controller. `now` is simulated ns, `listening` says whether a switch serves an address."""
+    """The messages of one controller.
 
-    def __init__(self, latency_ns: int, now: Callable[[], int], listening: Callable[[str], bool]) -> None:
+    `now` is simulated ns, `listening` says whether a switch serves an address, `drain` takes what switches report.
+    """
+
+    def __init__(
+        self,
+        latency_ns: int,
+        now: Callable[[], int],
+        listening: Callable[[str], bool],
+        drain: Callable[[], None],
+    ) -> None:
         self.ready = False
         """The controller has said that the traffic may begin."""
         self._latency = latency_ns
         self._now = now
         self._listening = listening
+        self._drain = drain
         self._account: dict[str, Any] | None = None
         self._told = 0
+        self._lines = 0
+        """How many lines the process has been told."""
         self._changed = asyncio.Event()
         self._outbox: deque[tuple[_Channel, p4r.StreamMessageResponse]] = deque()
         self._held: dict[int, deque[_Held]] = {}
@@ -66,6 +78,12 @@ class Exchange:
         self.ready = self.ready or bool(account["ready"])
         self.stirred()
 
+    async def tell(self, line: str) -> None:
+        """Tell the process something (controller/user.py) that it has acted on before anything else happens."""
+        assert self._tell is not None
+        self._lines += 1
+        await self._tell(line)
+
     def carrier(self) -> _Carrier:
         """The way between one switch and the controller."""
         return _Carrier(self)
@@ -77,23 +95,22 @@ class Exchange:
             times.append(self._account["timer"])
         return min(times, default=None)
 
-    async def settle(self, drain: Callable[[], None], *, tell_time: bool = False) -> None:
+    async def settle(self, *, tell_time: bool = False) -> None:
         """Exchange what is due by now, until the controller has nothing left to do.
 
-        `drain` takes what the switches report. With `tell_time` the controller knows the time when this returns, even
+        With `tell_time` the controller knows the time when this returns, even
         if it had nothing to do: then what breaks a connection next breaks it at this time.
         """
         while True:
             await self._rest()
-            drain()
+            self._drain()
             now = self._now()
             timer = self._account["timer"] if self._account is not None else None
             due = self._next_due(now)
             woken = bool(self._outbox or due or (timer is not None and timer <= now) or tell_time)
             if woken and self._told < now and not self._ended():
                 self._told = now
-                assert self._tell is not None
-                await self._tell(f"now {now}")
+                await self.tell(f"now {now}")
             elif self._outbox:
                 channel, message = self._outbox.popleft()
                 channel.deliver(message)
@@ -146,7 +163,7 @@ class Exchange:
             return "it has not said anything yet"
         if account["ended"]:
             return ""
-        if account["now"] != self._told:
+        if account["heard"] != self._lines:
             return "it computes, or waits for something else"
         for number, call in account["calls"].items():
             different = self._differs(number, call)

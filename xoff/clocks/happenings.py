@@ -106,6 +106,7 @@ class Happenings:
 
     async def _kill(self, action: Action) -> None:
         name = str(action.arguments["switch"])
+        await self._control.losing(name)
         await self._switches[name].kill()
         await self._control.lost(name)
         self._touch(name)

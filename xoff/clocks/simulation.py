@@ -168,7 +168,7 @@ class VirtualRun:
         async with AsyncExitStack() as stack:
             if context.experiment.controller not in ("builtin", "none"):
                 latency = parse_time(context.experiment.control_latency)
-                self.exchange = Exchange(latency, lambda: self.clock.now, self._listening)
+                self.exchange = Exchange(latency, lambda: self.clock.now, self._listening, self._drain)
             records = stack.enter_context(RecordWriter(records_path / "run.jsonl"))
             host_records = stack.enter_context(RecordWriter(records_path / "hosts-0.jsonl"))
             switch_records = RecordFile(records_path / "switch.jsonl", 0)
@@ -282,7 +282,7 @@ class VirtualRun:
                     self._sample()
                     next_sample = clock.now + sample
                 if steps and steps[0].at <= clock.now and self.exchange is not None:
-                    await self.exchange.settle(self._drain, tell_time=True)
+                    await self.exchange.settle(tell_time=True)
                 while steps and steps[0].at <= clock.now:
                     step = steps.pop(0)
                     await step.run()
@@ -310,7 +310,7 @@ class VirtualRun:
     async def _deliver(self, control: Control) -> None:
         """Hand on what the switches report; simulated time stands still until the controller has heard it."""
         if self.exchange is not None:
-            await self.exchange.settle(self._drain)
+            await self.exchange.settle()
             return
         for name, switch in self.switches.items():
             before = switch.packet_ins
