@@ -6,8 +6,16 @@
 #define CPU_FRAMES 4096u
 #define RING_WORDS (1u << 16)
 
-void engine_lock(xf_engine *e) { pthread_mutex_lock(e->lock); }
-void engine_unlock(xf_engine *e) { pthread_mutex_unlock(e->lock); }
+void engine_lock(xf_engine *e) {
+    xf_mutex *lock;
+    for (;;) {
+        lock = atomic_get(&e->lock);
+        pthread_mutex_lock(lock);
+        if (XF_LIKELY(lock == atomic_get(&e->lock))) return;
+        pthread_mutex_unlock(lock); /* the engine has joined or left a fabric meanwhile */
+    }
+}
+void engine_unlock(xf_engine *e) { pthread_mutex_unlock(atomic_peek(&e->lock)); }
 
 unsigned xf_abi(void) { return XF_ABI; }
 
@@ -31,7 +39,7 @@ xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uin
     pthread_mutex_unlock(&once);
     e = memory_take(sizeof *e);
     if (!e) return NULL;
-    e->lock = &e->mutex;
+    atomic_set(&e->lock, &e->mutex);
     e->device_id = device_id;
     e->cpu_port = cpu_port;
     e->drop_port = drop_port;
@@ -92,7 +100,7 @@ static void arrive(xf_engine *e, xf_port *port) {
     } else {
         list_push(&e->cpu, p);
         e->cpu_count++;
-        e->pending |= XF_PENDING_CPU;
+        engine_tell(e, XF_PENDING_CPU);
     }
 }
 
@@ -246,7 +254,7 @@ int xf_cpu_take(xf_engine *e, xf_frame *out, uint32_t room) {
     engine_lock(e);
     n = hand_out(e, &e->cpu, &e->cpu_held, out, room);
     e->cpu_count -= n;
-    if (!e->cpu_count) e->pending &= ~(uint32_t)XF_PENDING_CPU;
+    if (!e->cpu_count) engine_told(e, XF_PENDING_CPU);
     engine_unlock(e);
     return (int)n;
 }
@@ -302,7 +310,7 @@ void engine_poll(xf_engine *e, uint64_t now, xf_list *out) {
     e->out.head = e->out.tail = NULL;
 }
 
-uint32_t xf_pending(xf_engine *e) { return e->pending; }
+uint32_t xf_pending(xf_engine *e) { return atomic_peek(&e->pending); }
 
 void xf_time(xf_engine *e, uint64_t *now) {
     engine_lock(e);

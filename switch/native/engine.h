@@ -282,7 +282,7 @@ typedef struct xf_rows {
 
 struct xf_engine {
     xf_mutex mutex;
-    xf_mutex *lock; /* `mutex`, or that of the fabric it has joined */
+    xf_mutex *lock; /* atomic: `mutex`, or that of the fabric it has joined; changes while both are held */
     struct xf_fabric *fabric;
     uint32_t node; /* its number there */
     uint32_t device_id, cpu_port, drop_port, priority_queues;
@@ -323,7 +323,7 @@ struct xf_engine {
     uint32_t cpu_count;
     uint64_t next_sweep; /* ns: when an entry may time out; XF_NEVER */
     xf_ring digests, pauses, idles, logs;
-    uint32_t pending;
+    uint32_t pending; /* atomic: XF_PENDING_* */
     uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
     xf_faults faults;
     uint64_t *trace; /* trace.c */
@@ -367,6 +367,9 @@ typedef struct xf_ahead {
     uint32_t leaves; /* the port through which a frame will leave the engine, or UINT32_MAX */
 } xf_ahead;
 void engine_look_ahead(const xf_engine *e, xf_ahead *out);
+/* Something waits for a control thread, or no longer. */
+XF_INLINE void engine_tell(xf_engine *e, uint32_t bit) { atomic_put(&e->pending, atomic_peek(&e->pending) | bit); }
+XF_INLINE void engine_told(xf_engine *e, uint32_t bit) { atomic_put(&e->pending, atomic_peek(&e->pending) & ~bit); }
 void engine_lock(xf_engine *e);
 void engine_unlock(xf_engine *e);
 

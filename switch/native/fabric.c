@@ -41,7 +41,7 @@ struct xf_fabric {
     xf_foreign foreign;
     xf_tap tap;
     uint64_t now, traversals, polls, instants;
-    volatile int interrupted;
+    int interrupted; /* atomic */
     int entered, reported;
     uint32_t count, room;
     node *nodes;
@@ -105,7 +105,7 @@ static void reschedule(xf_fabric *f, uint32_t number) {
 #define REPORTS (XF_PENDING_CPU | XF_PENDING_DIGEST | XF_PENDING_IDLE)
 
 static void look_for_reports(xf_fabric *f, const xf_engine *e) {
-    if (e->pending & REPORTS) f->reported = 1;
+    if (atomic_peek(&e->pending) & REPORTS) f->reported = 1;
 }
 
 static void deliver(xf_fabric *f, uint32_t number, uint32_t port, xf_packet *p) {
@@ -241,7 +241,7 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
     int result = XF_IDLE, breath = BREATH, reports = ask & XF_ASK_REPORTS;
     ask &= ~XF_ASK_REPORTS;
     pthread_mutex_lock(&f->lock);
-    f->interrupted = 0;
+    atomic_put(&f->interrupted, 0);
     for (;;) {
         if (!f->count || f->heap[0].due == XF_NEVER) break;
         if (f->heap[0].due > until) {
@@ -259,7 +259,7 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
             result = XF_REPORTED;
             break;
         }
-        if (f->interrupted) {
+        if (atomic_peek(&f->interrupted)) {
             result = XF_INTERRUPTED;
             break;
         }
@@ -277,7 +277,7 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
     return result;
 }
 
-void xf_fabric_interrupt(xf_fabric *f) { f->interrupted = 1; }
+void xf_fabric_interrupt(xf_fabric *f) { atomic_put(&f->interrupted, 1); }
 
 void xf_fabric_entered(xf_fabric *f) { f->entered = 1; }
 
@@ -303,7 +303,9 @@ void xf_fabric_touch_all(xf_fabric *f) {
 }
 
 void xf_fabric_advance(xf_fabric *f, uint64_t now) {
+    pthread_mutex_lock(&f->lock);
     if (now > f->now) f->now = now;
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- building ---- */
@@ -372,9 +374,11 @@ int xf_fabric_add_engine(xf_fabric *f, xf_engine *e) {
         e->pool = pool;
         e->fabric = f;
         e->node = (uint32_t)number;
+        atomic_set(&e->lock, &f->lock); /* who waits for the engine's own lock goes on to this one */
+        pthread_mutex_unlock(&e->mutex);
+    } else {
+        engine_unlock(e);
     }
-    engine_unlock(e);
-    if (number >= 0) e->lock = &f->lock;
     pthread_mutex_unlock(&f->lock);
     return number;
 }
@@ -409,32 +413,37 @@ static int connect_end(xf_fabric *f, uint32_t from, uint32_t port, uint32_t to, 
 }
 
 int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uint32_t b_port) {
-    int rc;
-    if (a >= f->count || b >= f->count || a_port >= XF_MAX_PORTS || b_port >= XF_MAX_PORTS) return XF_EINVAL;
+    int rc = 0;
     pthread_mutex_lock(&f->lock);
-    rc = connect_end(f, a, a_port, b, b_port);
+    if (a >= f->count || b >= f->count || a_port >= XF_MAX_PORTS || b_port >= XF_MAX_PORTS) rc = XF_EINVAL;
+    if (!rc) rc = connect_end(f, a, a_port, b, b_port);
     if (!rc) rc = connect_end(f, b, b_port, a, a_port);
     pthread_mutex_unlock(&f->lock);
     return rc;
 }
 
 int xf_fabric_tap(xf_fabric *f, uint32_t number, xf_tap tap) {
-    if (number >= f->count) return XF_EINVAL;
+    int known;
     pthread_mutex_lock(&f->lock);
-    f->nodes[number].tapped = 1;
-    f->tap = tap;
+    known = number < f->count;
+    if (known) {
+        f->nodes[number].tapped = 1;
+        f->tap = tap;
+    }
     pthread_mutex_unlock(&f->lock);
-    return 0;
+    return known ? 0 : XF_EINVAL;
 }
 
 void xf_fabric_read(xf_fabric *f, xf_fabric_stats *out) {
     uint32_t i;
+    pthread_mutex_lock(&f->lock);
     out->now = f->now;
     out->traversals = f->traversals;
     out->polls = f->polls;
     out->instants = f->instants;
     out->frame_bytes = 0;
     for (i = 0; i < f->pool_count; i++) out->frame_bytes += pool_bytes(f->pools[i]);
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- the end ---- */
@@ -448,7 +457,7 @@ void fabric_leave(xf_engine *e) {
     f->nodes[e->node].self = NULL;
     e->fabric = NULL;
     e->pool = e->program ? pool_new(e->program->header_bytes) : NULL;
-    e->lock = &e->mutex;
+    atomic_set(&e->lock, &e->mutex);
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -52,7 +52,7 @@ typedef struct xf_fabric_stats {
 } xf_fabric_stats;
 
 xf_fabric *xf_fabric_new(const xf_foreign *foreign);
-/* Its nodes stay: engines go on with pools and locks of their own. */
+/* Its nodes stay: engines go on with pools and locks of their own. No other thread may be at them meanwhile. */
 void xf_fabric_free(xf_fabric *f);
 /* Each returns the node's number, counted from 0, or a negative XF_E*. An engine joins one fabric at most. */
 int xf_fabric_add_engine(xf_fabric *f, xf_engine *e);

@@ -7,6 +7,7 @@
  *
  * Sockets are numbered slots; an epoll event carries slot and generation, so that one that was fetched before its
  * port was removed is recognised. */
+#include "atomic.h"
 #include "loop.h"
 #include "posix.h"
 
@@ -23,7 +24,7 @@ struct slot {
     int fd; /* -1: free */
     int device;
     uint32_t port, generation;
-    xl_port_stats stats;
+    xl_port_stats stats; /* atomic words */
 };
 
 /* The far end of a link that does not leave the process (xl_link). */
@@ -33,12 +34,12 @@ struct peer {
 };
 
 struct device {
-    xf_engine *engine; /* NULL: free */
+    xf_engine *engine; /* atomic; NULL: free */
     uint64_t deadline;
     int dirty;    /* received or was woken since it was polled */
-    int notified; /* its pending work was announced and not taken yet (events_lock) */
-    uint64_t unattached_packets, unattached_bytes; /* sent to a port that has no socket */
-    int slots[XF_MAX_PORTS];
+    int notified; /* its pending work was announced and not taken yet; atomic, written under events_lock */
+    uint64_t unattached_packets, unattached_bytes; /* atomic; sent to a port that has no socket */
+    int slots[XF_MAX_PORTS];                       /* atomic */
     struct peer peers[XF_MAX_PORTS];
 };
 
@@ -46,14 +47,14 @@ struct xl_loop {
     xf_mutex lock; /* everything below but what says otherwise */
     xf_mutex events_lock;
     int epoll, wake, timer, events;
-    volatile int stop, waiting;
-    volatile int woken[XL_MAX_DEVICES];
+    int stop, waiting;         /* atomic; `waiting` is written under events_lock */
+    int woken[XL_MAX_DEVICES]; /* atomic */
     int running, no_pwait2;
     int handed; /* frames went to another device in memory: it may have to be polled again */
     pthread_t thread;
     uint64_t timer_set;
-    struct device *devices[XL_MAX_DEVICES];
-    int device_count;
+    struct device *devices[XL_MAX_DEVICES]; /* never freed while the loop lives */
+    int device_count;                       /* atomic */
     struct slot *slots;
     int slot_count;
     struct epoll_event ready[EVENTS];
@@ -76,7 +77,7 @@ static uint64_t clock_ns(void) {
 /* A control thread's way to the lock: the loop's thread gives way as long as somebody waits. */
 static void control_lock(xl_loop *loop) {
     pthread_mutex_lock(&loop->events_lock);
-    loop->waiting++;
+    atomic_add(&loop->waiting, 1);
     pthread_mutex_unlock(&loop->events_lock);
     uint64_t one = 1;
     write(loop->wake, &one, sizeof one);
@@ -86,7 +87,7 @@ static void control_lock(xl_loop *loop) {
 static void control_unlock(xl_loop *loop) {
     pthread_mutex_unlock(&loop->lock);
     pthread_mutex_lock(&loop->events_lock);
-    loop->waiting--;
+    atomic_add(&loop->waiting, -1);
     pthread_mutex_unlock(&loop->events_lock);
 }
 
@@ -125,9 +126,9 @@ static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
     if (count < 0) {
         int error = *__errno_location();
         if (error == ENETDOWN)
-            slot->stats.downs++; /* reported once; the socket works again when the interface is back */
+            atomic_add(&slot->stats.downs, 1); /* reported once; the socket works again when the interface is back */
         else if (error != EAGAIN && error != EINTR)
-            slot->stats.rx_errors++;
+            atomic_add(&slot->stats.rx_errors, 1);
         return;
     }
     uint32_t taken = 0;
@@ -135,7 +136,7 @@ static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
         struct msghdr *message = &loop->messages[i].msg_hdr;
         unsigned length = loop->messages[i].msg_len;
         if (message->msg_flags & MSG_TRUNC) {
-            slot->stats.rx_oversize++;
+            atomic_add(&slot->stats.rx_oversize, 1);
             continue;
         }
         uint8_t *frame = restore_tag(message, loop->buffers[i] + HEADROOM, &length);
@@ -144,8 +145,8 @@ static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
         loop->frames[taken].port = slot->port;
         taken++;
     }
-    slot->stats.rx_packets += (uint64_t)count;
-    slot->stats.rx_batches++;
+    atomic_add(&slot->stats.rx_packets, (uint64_t)count);
+    atomic_add(&slot->stats.rx_batches, 1);
     struct device *device = loop->devices[slot->device];
     if (taken)
         xf_rx_burst(device->engine, loop->frames, taken, now);
@@ -156,14 +157,14 @@ static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
 
 static void count_unsent(struct slot *slot, uint32_t length, int error) {
     if (error == EMSGSIZE) {
-        slot->stats.tx_mtu++;
-        slot->stats.tx_mtu_bytes += length;
+        atomic_add(&slot->stats.tx_mtu, 1);
+        atomic_add(&slot->stats.tx_mtu_bytes, length);
     } else if (error == ENETDOWN || error == ENXIO || error == ENODEV) {
-        slot->stats.tx_down++;
-        slot->stats.tx_down_bytes += length;
+        atomic_add(&slot->stats.tx_down, 1);
+        atomic_add(&slot->stats.tx_down_bytes, length);
     } else {
-        slot->stats.tx_kernel++;
-        slot->stats.tx_kernel_bytes += length;
+        atomic_add(&slot->stats.tx_kernel, 1);
+        atomic_add(&slot->stats.tx_kernel_bytes, length);
     }
 }
 
@@ -173,7 +174,7 @@ static void send_messages(struct slot *slot, struct mmsghdr *messages, int count
     while (done < count) {
         int sent = sendmmsg(slot->fd, messages + done, (unsigned)(count - done), MSG_DONTWAIT);
         if (sent > 0) {
-            slot->stats.tx_packets += (uint64_t)sent;
+            atomic_add(&slot->stats.tx_packets, (uint64_t)sent);
             done += sent;
             continue;
         }
@@ -228,8 +229,8 @@ static void transmit(xl_loop *loop, struct device *device, const xf_frame *frame
             hand_over(loop, device->peers[port], vectors, number, now);
         } else {
             for (int i = 0; i < number; i++)
-                device->unattached_bytes += vectors[i].iov_len;
-            device->unattached_packets += (uint64_t)number;
+                atomic_add(&device->unattached_bytes, vectors[i].iov_len);
+            atomic_add(&device->unattached_packets, (uint64_t)number);
         }
     }
 }
@@ -245,9 +246,9 @@ static void serve(xl_loop *loop, int number, uint64_t now) {
     } while (count == BATCH && !loop->handed); /* frames may come back for ever; the other devices have their turn */
     device->dirty = 0;
     device->deadline = xf_deadline(device->engine);
-    if (xf_pending(device->engine) && !device->notified) {
+    if (xf_pending(device->engine) && !atomic_get(&device->notified)) {
         pthread_mutex_lock(&loop->events_lock);
-        device->notified = 1;
+        atomic_set(&device->notified, 1);
         pthread_mutex_unlock(&loop->events_lock);
         uint64_t one = 1;
         write(loop->events, &one, sizeof one);
@@ -287,8 +288,8 @@ static uint64_t serve_all(xl_loop *loop, uint64_t now) {
         struct device *device = loop->devices[i];
         if (!device || !device->engine)
             continue;
-        if (loop->woken[i]) {
-            loop->woken[i] = 0;
+        if (atomic_get(&loop->woken[i])) {
+            atomic_set(&loop->woken[i], 0);
             device->dirty = 1;
         }
         if (device->dirty || device->deadline <= now)
@@ -326,9 +327,9 @@ static void *run(void *argument) {
     struct timespec pause = {0, 20000};
     uint64_t deadline = 0;
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* the default rounds every wait up by 50 us */
-    while (!loop->stop) {
+    while (!atomic_get(&loop->stop)) {
         int count = wait_ready(loop, deadline);
-        while (loop->waiting && !loop->stop)
+        while (atomic_get(&loop->waiting) && !atomic_get(&loop->stop))
             nanosleep(&pause, NULL);
         pthread_mutex_lock(&loop->lock);
         deadline = turn(loop, count > 0 ? count : 0);
@@ -371,7 +372,7 @@ xl_loop *xl_new(void) {
 void xl_free(xl_loop *loop) {
     if (loop->running) {
         uint64_t one = 1;
-        loop->stop = 1;
+        atomic_set(&loop->stop, 1);
         write(loop->wake, &one, sizeof one);
         pthread_join(loop->thread, NULL);
     }
@@ -409,18 +410,21 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
         if (!device) {
             number = XF_ENOMEM;
         } else {
-            if (number == loop->device_count)
-                loop->device_count++;
-            device->engine = engine;
             xf_catch_up(engine, CATCH_UP_NS);
             device->dirty = 1;
-            device->notified = 0;
             device->deadline = XF_NEVER;
-            device->unattached_packets = device->unattached_bytes = 0;
+            atomic_put(&device->unattached_packets, 0);
+            atomic_put(&device->unattached_bytes, 0);
             for (int i = 0; i < XF_MAX_PORTS; i++) {
-                device->slots[i] = -1;
+                atomic_put(&device->slots[i], -1);
                 device->peers[i].device = -1;
             }
+            pthread_mutex_lock(&loop->events_lock);
+            atomic_set(&device->notified, 0);
+            pthread_mutex_unlock(&loop->events_lock);
+            atomic_set(&device->engine, engine);
+            if (number == loop->device_count)
+                atomic_set(&loop->device_count, number + 1);
         }
     }
     control_unlock(loop);
@@ -428,7 +432,7 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
 }
 
 static struct device *find_device(xl_loop *loop, int number) {
-    if (number < 0 || number >= loop->device_count || !loop->devices[number]->engine)
+    if (number < 0 || number >= atomic_get(&loop->device_count) || !atomic_get(&loop->devices[number]->engine))
         return NULL;
     return loop->devices[number];
 }
@@ -439,7 +443,7 @@ static void drop_port(xl_loop *loop, struct device *device, uint32_t port) {
     epoll_ctl(loop->epoll, EPOLL_CTL_DEL, slot->fd, &event);
     slot->fd = -1;
     slot->generation++;
-    device->slots[port] = -1;
+    atomic_set(&device->slots[port], -1);
 }
 
 int xl_device_remove(xl_loop *loop, int number) {
@@ -453,7 +457,7 @@ int xl_device_remove(xl_loop *loop, int number) {
             for (uint32_t port = 0; port < XF_MAX_PORTS; port++)
                 if (loop->devices[i]->peers[port].device == number)
                     loop->devices[i]->peers[port].device = -1;
-        device->engine = NULL;
+        atomic_set(&device->engine, NULL);
     }
     control_unlock(loop);
     return device ? 0 : XF_ENOENT;
@@ -474,6 +478,12 @@ int xl_link(xl_loop *loop, int a, uint32_t a_port, int b, uint32_t b_port) {
     }
     control_unlock(loop);
     return result;
+}
+
+static void zero_stats(xl_port_stats *stats) {
+    uint64_t *words = (uint64_t *)stats;
+    for (size_t i = 0; i < sizeof *stats / sizeof *words; i++)
+        atomic_put(&words[i], 0);
 }
 
 int xl_port_add(xl_loop *loop, int number, uint32_t port, int fd) {
@@ -497,12 +507,12 @@ int xl_port_add(xl_loop *loop, int number, uint32_t port, int fd) {
             slot->fd = fd;
             slot->device = number;
             slot->port = port;
-            memset(&slot->stats, 0, sizeof slot->stats);
+            zero_stats(&slot->stats);
             if (watch(loop, fd, (uint64_t)slot->generation << 32 | (uint32_t)index) < 0) {
                 slot->fd = -1;
                 result = XF_EINVAL;
             } else {
-                device->slots[port] = index;
+                atomic_set(&device->slots[port], index);
             }
         }
     }
@@ -525,7 +535,7 @@ int xl_port_remove(xl_loop *loop, int number, uint32_t port) {
 void xl_wake(xl_loop *loop, int device) {
     uint64_t one = 1;
     if (device >= 0 && device < XL_MAX_DEVICES)
-        loop->woken[device] = 1;
+        atomic_set(&loop->woken[device], 1);
     write(loop->wake, &one, sizeof one);
 }
 
@@ -536,9 +546,10 @@ int xl_event_fd(xl_loop *loop) {
 int xl_pending_take(xl_loop *loop, int *devices, int room) {
     int count = 0;
     pthread_mutex_lock(&loop->events_lock);
-    for (int i = 0; i < loop->device_count && count < room; i++) {
-        if (loop->devices[i]->notified) {
-            loop->devices[i]->notified = 0;
+    int known = atomic_get(&loop->device_count);
+    for (int i = 0; i < known && count < room; i++) {
+        if (atomic_get(&loop->devices[i]->notified)) {
+            atomic_set(&loop->devices[i]->notified, 0);
             devices[count++] = i;
         }
     }
@@ -550,9 +561,12 @@ int xl_pending_take(xl_loop *loop, int *devices, int room) {
  * and a sampler that took the lock would hold up the packets. */
 int xl_port_read(xl_loop *loop, int number, uint32_t port, xl_port_stats *out) {
     struct device *device = find_device(loop, number);
-    if (!device || port >= XF_MAX_PORTS || device->slots[port] < 0)
+    int slot = device && port < XF_MAX_PORTS ? atomic_get(&device->slots[port]) : -1;
+    if (slot < 0)
         return XF_ENOENT;
-    *out = loop->slots[device->slots[port]].stats;
+    const uint64_t *from = (const uint64_t *)&loop->slots[slot].stats;
+    for (size_t i = 0; i < sizeof *out / sizeof *from; i++)
+        ((uint64_t *)out)[i] = atomic_peek(&from[i]);
     return 0;
 }
 
@@ -560,8 +574,8 @@ int xl_unattached_read(xl_loop *loop, int number, uint64_t *packets_bytes) {
     struct device *device = find_device(loop, number);
     if (!device)
         return XF_ENOENT;
-    packets_bytes[0] = device->unattached_packets;
-    packets_bytes[1] = device->unattached_bytes;
+    packets_bytes[0] = atomic_peek(&device->unattached_packets);
+    packets_bytes[1] = atomic_peek(&device->unattached_bytes);
     return 0;
 }
 

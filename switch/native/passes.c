@@ -167,7 +167,7 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         }
         if (x.digest_list) {
             uint32_t n = prog->digest(x.digest_list, p->phv, e->scratch);
-            if (ring_put(&e->digests, x.digest_list, x.now, e->scratch, n)) e->pending |= XF_PENDING_DIGEST;
+            if (ring_put(&e->digests, x.digest_list, x.now, e->scratch, n)) engine_tell(e, XF_PENDING_DIGEST);
         }
         if (!x.resubmit_list) break;
         again = p;

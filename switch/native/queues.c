@@ -180,7 +180,7 @@ void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
 
 static void pause_event(xf_engine *e, xf_port *p, uint32_t cls, uint64_t time, uint64_t until) {
     ring_put(&e->pauses, p->number * XF_CLASSES + cls, time, &until, 1);
-    e->pending |= XF_PENDING_PAUSE;
+    engine_tell(e, XF_PENDING_PAUSE);
 }
 
 void port_schedule_expiry(xf_engine *e, xf_port *p) {

@@ -53,7 +53,7 @@ static int take(xf_engine *e, xf_ring *r, uint32_t bit, uint32_t *kind, uint64_t
     int n;
     engine_lock(e);
     n = ring_take(r, kind, time, words, room);
-    if (!r->used) e->pending &= ~bit;
+    if (!r->used) engine_told(e, bit);
     engine_unlock(e);
     return n;
 }
@@ -76,7 +76,7 @@ int xf_pause_take(xf_engine *e, xf_pause_event *out, uint32_t room, uint64_t *lo
         out[n].cls = where % XF_CLASSES;
         n++;
     }
-    if (!e->pauses.used) e->pending &= ~(uint32_t)XF_PENDING_PAUSE;
+    if (!e->pauses.used) engine_told(e, XF_PENDING_PAUSE);
     if (lost) *lost = e->pauses.lost;
     engine_unlock(e);
     return (int)n;
@@ -91,7 +91,7 @@ int xf_idle_take(xf_engine *e, xf_idle_event *out, uint32_t room) {
         out[n].handle = (uint32_t)handle;
         n++;
     }
-    if (!e->idles.used) e->pending &= ~(uint32_t)XF_PENDING_IDLE;
+    if (!e->idles.used) engine_told(e, XF_PENDING_IDLE);
     engine_unlock(e);
     return (int)n;
 }
@@ -108,7 +108,7 @@ void xf_faults_read(xf_engine *e, xf_faults *out) {
 
 void xf_log(xf_ctx *x, uint32_t message, const uint64_t *words, uint32_t count) {
     ring_put(&x->engine->logs, message, x->now, words, count);
-    x->engine->pending |= XF_PENDING_LOG;
+    engine_tell(x->engine, XF_PENDING_LOG);
 }
 
 void xf_assert_failed(xf_ctx *x, uint32_t message) {

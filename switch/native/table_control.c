@@ -233,7 +233,7 @@ void engine_sweep(xf_engine *e) {
                 uint64_t periods = (now - entry->rest->last_hit) / entry->rest->timeout;
                 if (periods > entry->rest->reported || !entry->rest->reported) {
                     ring_put(&e->idles, i, now, &idle, 1);
-                    e->pending |= XF_PENDING_IDLE;
+                    engine_tell(e, XF_PENDING_IDLE);
                 }
                 entry->rest->reported = periods > 255 ? 255 : (uint8_t)periods;
                 due = entry->rest->last_hit + (periods + 1) * entry->rest->timeout;

@@ -1,0 +1,82 @@
+"""The engine, the packet loop and the fabric under ThreadSanitizer: packet threads and control threads at once.
+
+`race_engine.c` says what the threads do. `XOFF_RACE_SECONDS` says for how long (default 3).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from p4programs import compiled
+
+from switch.native import build
+from switch.native.cgen import generate
+from switch.native.program import Program
+
+SECONDS = int(os.environ.get("XOFF_RACE_SECONDS", "3"))
+COMPILE = ["gcc", "-std=gnu99", "-g", "-O1", "-w", "-fsanitize=thread", f"-I{build.HERE}"]
+
+
+def runner(folder: Path) -> list[str]:
+    """What to put before a program with ThreadSanitizer; skips the test where there is no such program.
+
+    Some kernels lay a process out at random in a way that the sanitizer of some compilers cannot take.
+    """
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    target = folder / "probe"
+    command = [*COMPILE, "-x", "c", "-", "-o", str(target)]
+    if subprocess.run(
+        command, input="int main(void){return 0;}", text=True, capture_output=True, check=False
+    ).returncode:
+        pytest.skip("gcc has no ThreadSanitizer runtime")
+    for before in ([], ["setarch", "-R"]):
+        if before and shutil.which(before[0]) is None:
+            continue
+        if subprocess.run([*before, str(target)], capture_output=True, check=False).returncode == 0:
+            return before
+    pytest.skip("ThreadSanitizer does not run on this kernel")
+
+
+def test_packet_threads_and_control_threads_do_not_race(tmp_path: Path) -> None:
+    before = runner(tmp_path)
+    json, p4info = compiled("entities")
+    program = Program.from_text(json.read_text(), p4info.read_text())
+    (tmp_path / "program.c").write_text(generate(program))
+    numbers = {action.name: action.index for action in program.actions}
+    actions = [
+        f"-DFORWARD_ACTION={numbers['EntitiesIngress.forward_counted']}",
+        f"-DMETER_ACTION={numbers['EntitiesIngress.read_meter']}",
+    ]
+    sources: list[tuple[Path, str, list[str]]] = [
+        (source, source.stem, []) for source in build.runtime_sources()
+    ]
+    sources += [
+        (tmp_path / "program.c", f"program_{which}", [f"-Dxf_program_get=program_{which}", level])
+        for which, level in (("a", "-O0"), ("b", "-O2"))
+    ]
+    sources.append((Path(__file__).with_name("race_engine.c"), "main", actions))
+    objects = [str(tmp_path / f"{name}.o") for _, name, _ in sources]
+
+    def make(item: tuple[tuple[Path, str, list[str]], str]) -> None:
+        (source, _, more), target = item
+        subprocess.run([*COMPILE, *more, "-c", str(source), "-o", target], check=True)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(make, zip(sources, objects, strict=True)))
+    target = tmp_path / "race_engine"
+    subprocess.run([*COMPILE, *objects, "-o", str(target), "-lpthread"], check=True)
+    done = subprocess.run(
+        [*before, str(target), str(SECONDS)],
+        env={**os.environ, "TSAN_OPTIONS": "exitcode=66 second_deadlock_stack=1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[:6000]
+    assert done.stdout.startswith("fed ") and not done.stderr
