@@ -3,7 +3,7 @@
 A folder with PTF tests says in its `runptf.sh` how simple_switch_grpc and ptf are called: interfaces, CPU port, test
 parameters. The same is done here with `python -m switch.native`, and with this project's compiler for p4c, in a network
 namespace of its own. ptf and p4runtime-shell come from `--ptf-environment` (a virtual environment, made on first use).
-One line a test; the last line is `N of M tests passed`.
+One line a test; the last line is `N of M tests passed`. Folders whose script starts another switch are left out.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Problem(Exception):
     """A folder cannot be run; the message says why."""
 
 
+class OtherTarget(Problem):
+    """The tests are not for simple_switch_grpc."""
+
+
 @dataclass(frozen=True)
 class Folder:
     """What a runptf.sh says."""
@@ -93,7 +97,7 @@ def _interfaces(words: list[str]) -> dict[int, str]:
 
 
 def read(script: Path) -> Folder:
-    """Understand a runptf.sh; raises Problem."""
+    """Understand a runptf.sh; raises Problem, OtherTarget when it starts another switch."""
     folder = script.parent
     commands = _commands(script.read_text())
 
@@ -106,6 +110,8 @@ def read(script: Path) -> Folder:
                     return words[place + 2 :]
         raise Problem(f"{script} does not call {name}")
 
+    if not any("simple_switch_grpc" in word for words in commands for word in words):
+        raise OtherTarget(f"{script} does not call simple_switch_grpc")
     p4c, switch, ptf = command("p4c"), command("simple_switch_grpc"), command("ptf")
     if "&" in switch:
         switch = switch[: switch.index("&")]
@@ -312,6 +318,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"== {script.parent}", flush=True)
         try:
             results = run_folder(read(script), binaries, chosen.bmv2, chosen.python_path)
+        except OtherTarget as reason:
+            print(f"none  {script.parent.name}: {reason}", flush=True)
+            continue
         except (Problem, subprocess.TimeoutExpired) as problem:
             print(f"FAIL  {script.parent.name}: {problem}", flush=True)
             total += 1

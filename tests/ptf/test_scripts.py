@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptf.run import Problem, outcomes, read
+from tests.ptf.run import OtherTarget, outcomes, read
 
 SCRIPT = """#!/bin/bash
 # simple_switch_grpc is started below
@@ -64,7 +64,7 @@ def test_a_script_says_how_the_switch_and_the_tests_are_called(tmp_path: Path) -
 def test_a_script_that_starts_no_switch_is_refused(tmp_path: Path) -> None:
     script = tmp_path / "runptf.sh"
     script.write_text("p4c prog.p4\nptf --test-dir .\n")
-    with pytest.raises(Problem, match="does not call simple_switch_grpc"):
+    with pytest.raises(OtherTarget, match="does not call simple_switch_grpc"):
         read(script)
 
 
