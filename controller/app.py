@@ -9,20 +9,28 @@ import asyncio
 import importlib.util
 import inspect
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from controller.counters import pause_cells
 from controller.device import OUT_RESET_PORT, OUT_RESUME_PORT, Device
 from controller.fixedpoint import FixedPointError, red_slope
 from controller.intent import SwitchIntent
+from controller.rerouting import Port, dead_ends
 from controller.routing import BALANCE_MODES
 from controller.session import SessionError, pipeline_schema
+from controller.watchdog import Queue, Reading
+from switch.link import PFC_QUANTUM_BITS
 from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing
 
 Emit = Callable[[dict[str, Any]], None]
 """Takes one record (docs/records.md); its `t` is there when the controller was given a clock."""
+
+
+MAX_QUANTA = 0xFFFF
+"""Longest pause of a PFC frame (IEEE 802.1Qbb)."""
 
 
 class ControllerError(Exception):
@@ -271,6 +279,70 @@ class FabricController:
         device = self._device(switch)
         self._check_port(device, port)
         await self._change(device, replace(device.intent, cordoned=device.intent.cordoned - {port}))
+
+    async def set_port_rate(self, switch: str, port: int, rate_bps: int) -> None:
+        """A port sends at another rate (fabric bit/s): what the program reckons with follows.
+
+        That is the length of a pause quantum, the refresh of pauses and the rate that telemetry reports. Thresholds
+        are bytes and stay.
+        """
+        device = self._device(switch)
+        self._check_port(device, port)
+        rates = {**device.intent.rates, port: rate_bps}
+        try:
+            await self._change(device, replace(device.intent, rates=rates))
+        except FixedPointError as error:
+            raise ControllerError(f"{switch}, port {port}: {error}") from error
+
+    async def reroute(self, down: Iterable[Port]) -> None:
+        """Lead traffic around the links at these switch ports, all others being up (controller/rerouting.py)."""
+        routes = {name: device.intent.routes for name, device in self._devices.items()}
+        dead = dead_ends(self.plan, routes, down)
+        await self._change_all(
+            None, lambda intent: replace(intent, dead_ends=dead.get(intent.switch.name, {}))
+        )
+
+    def lossless_queues(self) -> dict[Queue, int]:
+        """Every egress queue that PFC can pause, and how long 65535 quanta last there, ns of the running clock."""
+        return {
+            Queue(name, port.number, cls): round(
+                MAX_QUANTA * PFC_QUANTUM_BITS * 1e9 / device.intent.wall_rate(port)
+            )
+            for name, device in self._devices.items()
+            for port in device.intent.switch.ports
+            for cls in device.intent.lossless_classes()
+        }
+
+    async def read_queues(self, queues: Iterable[Queue]) -> dict[Queue, Reading]:
+        """Counters of egress queues; those of a switch that is away are missing."""
+        by_switch: dict[str, list[Queue]] = {}
+        for queue in queues:
+            by_switch.setdefault(queue.switch, []).append(queue)
+
+        async def read(name: str, wanted: list[Queue]) -> dict[Queue, Reading]:
+            cells = {queue: pause_cells(queue.port, queue.cls) for queue in wanted}
+            try:
+                values = await self._device(name).read_cells(c for three in cells.values() for c in three)
+            except SessionError:
+                return {}
+            return {
+                queue: Reading(*(values[cell][0] for cell in three))
+                for queue, three in cells.items()
+                if values
+            }
+
+        parts = await asyncio.gather(*(read(name, wanted) for name, wanted in by_switch.items()))
+        return {queue: reading for part in parts for queue, reading in part.items()}
+
+    async def set_queue_guard(self, queue: Queue, *, obey_pauses: bool, admit: bool) -> None:
+        """Whether an egress queue of a lossless class obeys received pauses, and whether it takes packets."""
+        device = self._device(queue.switch)
+        self._check_port(device, queue.port)
+        key = frozenset({(queue.port, queue.cls)})
+        intent = device.intent
+        unpausable = intent.unpausable - key if obey_pauses else intent.unpausable | key
+        shut = intent.shut - key if admit else intent.shut | key
+        await self._change(device, replace(intent, unpausable=unpausable, shut=shut))
 
     async def reset_accounting(self, switch: str, port: int) -> None:
         """Forget the bytes held for and queued at a port and resume its upstream.

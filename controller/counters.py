@@ -48,6 +48,16 @@ class Cell(NamedTuple):
         return {**record, "port": self.port, "class": self.cls, "packets": packets, "bytes": bytes_}
 
 
+def pause_cells(port: int, cls: int) -> tuple[Cell, Cell, Cell]:
+    """XOFF and XON frames received for a queue, and packets that it has sent."""
+    queue = port * 8 + cls
+    return (
+        Cell("pfc_rx", queue * 2, "pfc_rx_xoff", port, cls),
+        Cell("pfc_rx", queue * 2 + 1, "pfc_rx_xon", port, cls),
+        Cell("tx", queue, "tx", port, cls),
+    )
+
+
 def cells(intent: SwitchIntent) -> Iterator[Cell]:
     """Every cell that this switch's ports and classes can count in."""
     lossless = intent.lossless_classes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import finsy as fy
@@ -125,6 +125,8 @@ class Device:
 
     async def change(self, intent: SwitchIntent) -> None:
         """Make the switch hold `intent` from now on; one that is away gets it when it is back. SessionError."""
+        if intent == self.intent:
+            return
         async with self._lock:
             if self._session is not None:
                 desired = self._session.encode(entities(intent))
@@ -149,23 +151,27 @@ class Device:
 
     async def collect(self) -> None:
         """Emit a record for every counter cell whose value is not the one emitted last (0 at first)."""
+        for cell, value in (await self.read_cells(cells(self.intent))).items():
+            if value != self._reported.get(cell, (0, 0)):
+                self._reported[cell] = value
+                self._emit(cell.record(self.name, *value))
+
+    async def read_cells(self, chosen: Iterable[Cell]) -> dict[Cell, tuple[int, int]]:
+        """(packets, bytes) of counter cells; nothing when the switch is away. SessionError."""
         session = self._session
         if session is None:
-            return
-        wanted = {(self._schema.counters[cell.counter].id, cell.cell): cell for cell in cells(self.intent)}
+            return {}
+        wanted = {(self._schema.counters[cell.counter].id, cell.cell): cell for cell in chosen}
         replies = await session.read(
             [
                 p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=counter, index=p4r.Index(index=index)))
                 for counter, index in wanted
             ]
         )
-        for reply in replies:
-            entry = reply.counter_entry
-            cell = wanted[entry.counter_id, entry.index.index]
-            value = (entry.data.packet_count, entry.data.byte_count)
-            if value != self._reported.get(cell, (0, 0)):
-                self._reported[cell] = value
-                self._emit(cell.record(self.name, *value))
+        return {
+            wanted[entry.counter_id, entry.index.index]: (entry.data.packet_count, entry.data.byte_count)
+            for entry in (reply.counter_entry for reply in replies)
+        }
 
     def _packet_in(self, payload: bytes, metadata: dict[str, Any]) -> None:
         self.packet_ins += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topologies.plan import ClassPolicy, FabricPlan, LoadBalancing, SwitchPlan
+from topologies.plan import ClassPolicy, FabricPlan, LoadBalancing, PortPlan, SwitchPlan
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,14 @@ class SwitchIntent:
     """(egress port, class) to the class that packets have from there on."""
     cordoned: frozenset[int] = frozenset()
     """Ports that groups avoid where they can."""
+    dead_ends: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Prefix to candidate ports that do not lead there now (`controller.rerouting`)."""
+    rates: Mapping[int, int] = field(default_factory=dict)
+    """Port to its rate, fabric bit/s, where it is not the planned one."""
+    unpausable: frozenset[tuple[int, int]] = frozenset()
+    """(port, class) whose received pauses are not obeyed."""
+    shut: frozenset[tuple[int, int]] = frozenset()
+    """(port, class) of egress queues that admit nothing."""
 
     @staticmethod
     def of_plan(plan: FabricPlan, switch: SwitchPlan, timestamp_hz: int) -> SwitchIntent:
@@ -37,9 +45,18 @@ class SwitchIntent:
         )
 
     def candidates(self, prefix: str) -> tuple[int, ...]:
-        """The ports that traffic to `prefix` may take now: those not cordoned, or all where none is left."""
+        """The ports that traffic to `prefix` may take now: those that lead there and are not cordoned.
+
+        Where none is left: those that lead there, or all.
+        """
         ports = self.routes[prefix]
-        return tuple(port for port in ports if port not in self.cordoned) or ports
+        dead = self.dead_ends.get(prefix, frozenset())
+        leading = tuple(port for port in ports if port not in dead) or ports
+        return tuple(port for port in leading if port not in self.cordoned) or leading
+
+    def wall_rate(self, port: PortPlan) -> int:
+        """What a port sends at, bit/s of the running clock."""
+        return self.plan.wall_rate(self.rates.get(port.number, port.rate_bps))
 
     def lossless_classes(self) -> tuple[int, ...]:
         """Classes that PFC protects; 7 carries the PFC frames themselves and is never paused."""

@@ -32,12 +32,12 @@ def entities(intent: SwitchIntent) -> list[P4EntityList]:
     for port in intent.switch.ports:
         result += _port(intent, port)
         for cls, policy in sorted(intent.policies.items()):
-            result += _class(port, cls, policy)
+            result += _class(intent, port, cls, policy)
     return result
 
 
 def _port(intent: SwitchIntent, port: PortPlan) -> list[fy.P4TableEntry]:
-    rate = intent.plan.wall_rate(port.rate_bps)
+    rate = intent.wall_rate(port)
     lossless = intent.lossless_classes()
     source = intent.plan.telemetry.mode == "edge" and port.kind == "host"
     quanta = {
@@ -52,7 +52,7 @@ def _port(intent: SwitchIntent, port: PortPlan) -> list[fy.P4TableEntry]:
                 "set_ingress_port",
                 mac=port.mac,
                 pause_ticks=pause_ticks(rate, intent.timestamp_hz),
-                pfc_mask=sum(1 << cls for cls in lossless),
+                pfc_mask=sum(1 << cls for cls in lossless if (port.number, cls) not in intent.unpausable),
                 int_every=intent.plan.telemetry.sample_every if source else 0,
             ),
         ),
@@ -67,15 +67,18 @@ def _port(intent: SwitchIntent, port: PortPlan) -> list[fy.P4TableEntry]:
     ]
 
 
-def _class(port: PortPlan, cls: int, policy: ClassPolicy) -> list[fy.P4TableEntry]:
+def _class(intent: SwitchIntent, port: PortPlan, cls: int, policy: ClassPolicy) -> list[fy.P4TableEntry]:
     here = fy.P4TableMatch(**{"port": port.number, "class": cls})
     lossless = policy.lossless and cls != 7
+    shut = (port.number, cls) in intent.shut  # a lossy queue without room
     result = [
         fy.P4TableEntry(
             "egress_class",
             match=here,
             action=fy.P4TableAction(
-                "set_egress_class", lossless=int(lossless), limit=policy.queue_limit_bytes
+                "set_egress_class",
+                lossless=int(lossless and not shut),
+                limit=0 if shut else policy.queue_limit_bytes,
             ),
         )
     ]

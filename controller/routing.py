@@ -99,7 +99,7 @@ def _egress_port(intent: SwitchIntent, port: PortPlan) -> fy.P4TableEntry:
             src=port.mac,
             dst=port.peer_mac,
             mtu=FABRIC_MTU,
-            rate_kbps=min(intent.plan.wall_rate(port.rate_bps) // 1000, 0xFFFFFFFF),
+            rate_kbps=min(intent.wall_rate(port) // 1000, 0xFFFFFFFF),
             int_sink=int(edge),
         ),
     )

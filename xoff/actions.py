@@ -47,6 +47,12 @@ CONTROLLER_ACTIONS = frozenset(
 HOST_ACTIONS = frozenset({"stop_senders", "pause_host", "resume_host", "pfc_storm"})
 """What happens at hosts."""
 
+LINK_ACTIONS = frozenset({"link_down", "link_up", "set_rate", "lossy_link"})
+"""What happens to links."""
+
+TOO_LATE = "the run was over before this could happen"
+"""Note on an action whose time did not come."""
+
 
 @dataclass(frozen=True)
 class Action:

@@ -78,10 +78,13 @@ def run(
     mtu: Annotated[int | None, _option("mtu")] = None,
     seed: Annotated[int | None, _option("seed")] = None,
     switch: Annotated[Text, _option("switch")] = None,
+    links: Annotated[Text, _option("links")] = None,
+    packet_threads: Annotated[int | None, _option("packet_threads")] = None,
     controller: Annotated[Text, _option("controller")] = None,
     clock: Annotated[Text, _option("clock")] = None,
     program: Annotated[Text, _option("program")] = None,
     control_latency: Annotated[Text, _option("control_latency")] = None,
+    reroute: Annotated[bool | None, _flag("reroute")] = None,
     sample: Annotated[Text, _option("sample")] = None,
     stop_after: Annotated[Text, _option("stop_after")] = None,
     time_limit: Annotated[Text, _option("time_limit")] = None,
@@ -107,8 +110,9 @@ def run(
         name=name, topology=topology, workload=workload, load_balancing=load_balancing, ecn=ecn, ecn_preset=ecn_preset,
         pfc=pfc, telemetry=telemetry, congestion_control=congestion_control, rate=rate, delay=delay,
         time_scale=time_scale, mtu=mtu, seed=seed, switch=switch, controller=controller, clock=clock, program=program,
-        control_latency=control_latency, sample=sample, stop_after=stop_after, time_limit=time_limit, hold=hold,
-        pcap=pcap,
+        links=links, packet_threads=packet_threads,
+        control_latency=control_latency, reroute=reroute, sample=sample, stop_after=stop_after,
+        time_limit=time_limit, hold=hold, pcap=pcap,
     )  # fmt: skip
     _run(experiment, out, as_json)
 

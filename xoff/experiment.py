@@ -16,12 +16,14 @@ import yaml
 from xoff.actions import CONTROL_LATENCY_NS, parse_actions
 from xoff.errors import XoffError
 from xoff.units import format_time, parse_rate, parse_time
+from xoff.watchdog import parse_watchdog
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "load_balancing": ("ecmp", "spray", "adaptive"),
     "telemetry": ("off", "host", "edge"),
     "switch": ("auto", "native", "bmv2"),
     "clock": ("mininet", "virtual"),
+    "links": ("veth", "memory"),
 }
 
 
@@ -67,6 +69,11 @@ class Experiment:
     mtu: int = _option(1024, "RoCE path MTU: payload bytes per packet (256, 512, 1024, 2048, 4096)")
     seed: int = _option(1, "seed of every random choice: hashes, UDP source ports, permutations")
     switch: str = _option("auto", "which switch runs the P4 program: auto, native or bmv2")
+    links: str = _option(
+        "veth",
+        "Mininet: links between native switches: veth, or memory (less CPU; tcpdump does not see them)",
+    )
+    packet_threads: int = _option(1, "Mininet: threads that the native switches share (with links: veth)")
     controller: str = _option(
         "builtin", "builtin, none, or a Python file with `async def main(plan, devices, emit)`"
     )
@@ -82,6 +89,10 @@ class Experiment:
         f"{CONTROL_LATENCY_NS // 1000}us",
         "virtual time: from the controller's decision to its effect in the switches",
     )
+    watchdog: dict[str, Any] = _option(
+        {}, "PFC watchdog of the built-in controller, e.g. {detection_time: 1ms, action: drop}"
+    )
+    reroute: bool = _option(False, "the built-in controller routes around links that go down")
     sample: str = _option("10us", "how often queues, ports and flows are sampled (fabric time)")
     stop_after: str = _option(
         "", "stop the senders after this time (fabric) and keep the fabric until the time limit"
@@ -105,6 +116,10 @@ class Experiment:
             )
         if not 0 <= self.seed <= LARGEST_SEED:
             raise XoffError(f"seed: {self.seed} is not accepted; it is 0 to {LARGEST_SEED}.")
+        if not 1 <= self.packet_threads <= 64:
+            raise XoffError(f"packet_threads: {self.packet_threads} is not accepted; it is 1 to 64.")
+        if self.links == "memory" and self.packet_threads > 1:
+            raise XoffError("links: memory joins switches of one packet thread; packet_threads is 1 with it.")
         if self.clock == "virtual" and self.switch == "bmv2":
             raise XoffError("switch: the virtual clock runs the native switch; bmv2 needs clock: mininet.")
         _in_key("rate", parse_rate, self.rate)
@@ -115,6 +130,11 @@ class Experiment:
         if self.stop_after:
             _in_key("stop_after", parse_time, self.stop_after)
         limit = parse_time(self.time_limit)
+        parse_watchdog(self.watchdog)
+        if self.controller != "builtin" and (self.watchdog or self.reroute):
+            raise XoffError(
+                f"watchdog and reroute are the built-in controller's; this one is {self.controller}."
+            )
         for action in parse_actions(self.actions):
             if action.at_ns > limit:
                 raise XoffError(

@@ -41,6 +41,10 @@ def execute(experiment: Experiment, out: Path, display: Display | None = None) -
         require_mininet()
     with display.phase("planning and compiling"):
         context = make_context(experiment)
+    if experiment.clock == "mininet":
+        from xoff.clocks.switches import choose_switch
+
+        choose_switch(experiment, context.actions)
     folder = RunFolder.create(out, experiment)
     try:
         return _in_folder(context, folder, display)

@@ -7,17 +7,30 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from controller.app import ControllerError, FabricController, ProgramFiles
-from xoff.actions import Action, class_of, policy_of, port_towards, resolve_route, switch_of
+from controller.reactions import Reaction, Reactions
+from xoff.actions import (
+    Action,
+    class_of,
+    link_ends,
+    policy_of,
+    port_towards,
+    rate_of,
+    resolve_route,
+    switch_of,
+)
 from xoff.clocks.context import RunContext
 from xoff.clocks.exchange import Exchange
 from xoff.clocks.worker import Worker
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.records import RecordWriter
+from xoff.units import format_rate
+from xoff.watchdog import parse_watchdog
 
 READY_SECONDS = 60.0
 """Time that a user's controller has to program the fabric, as the built-in one."""
@@ -31,6 +44,16 @@ class Control(Protocol):
 
     async def act(self, action: Action) -> None:
         """Carry out an action on the switches' tables."""
+
+    @property
+    def poll_ns(self) -> int | None:
+        """How often it wants to `look`, ns of the running clock; None: never."""
+
+    async def look(self, now: int) -> list[Reaction]:
+        """What it does by itself after a look at the switches' counters."""
+
+    async def happened(self, action: Action) -> list[Reaction]:
+        """What it does by itself about something that has just happened to a link."""
 
     def packet_outs(self) -> Mapping[str, int]:
         """How many packet-outs it has sent to each switch so far."""
@@ -49,6 +72,14 @@ class Control(Protocol):
 
     async def stop(self) -> None:
         """Disconnect."""
+
+
+async def carry_out(reaction: Reaction) -> None:
+    """Carry out what a controller decided; XoffError when the switches refuse."""
+    try:
+        await reaction.carry_out()
+    except ControllerError as error:
+        raise XoffError(f"{reaction.note}: {error}") from None
 
 
 async def make_control(
@@ -100,8 +131,18 @@ class NoControl:
     def __init__(self, why: str) -> None:
         self._why = why
 
+    poll_ns: int | None = None
+
     async def collect(self) -> None:
         """Nothing to record."""
+
+    async def look(self, now: int) -> list[Reaction]:
+        """It sees for itself, if there is one."""
+        return []
+
+    async def happened(self, action: Action) -> list[Reaction]:
+        """Nobody is told."""
+        return []
 
     def packet_outs(self) -> Mapping[str, int]:
         """None, or nobody says."""
@@ -237,6 +278,11 @@ class FabricControl:
         self._controller = controller
         self._context = context
         self._records = records
+        self._reactions = Reactions(
+            controller,
+            parse_watchdog(context.experiment.watchdog, context.experiment.scale),
+            reroute=context.experiment.reroute,
+        )
         self._programmed: dict[str, int] = {}
         """How often a killed switch had been programmed by then."""
 
@@ -272,6 +318,32 @@ class FabricControl:
             await self._controller.wait_programmed(switch, self._programmed.get(switch, 0) + 1)
         except ControllerError as error:
             raise XoffError(str(error)) from None
+
+    @property
+    def poll_ns(self) -> int | None:
+        """As the watchdog says."""
+        return self._reactions.poll_ns
+
+    async def look(self, now: int) -> list[Reaction]:
+        """What the watchdog decides."""
+        return await self._reactions.look(now)
+
+    async def happened(self, action: Action) -> list[Reaction]:
+        """A switch knows whether its ports are up and how fast they are, and so does its controller."""
+        ends = [end for end in link_ends(self._context.plan, action) if end.is_switch]
+        if action.kind == "set_rate":
+            rate = rate_of(action)
+            return [
+                Reaction(
+                    f"{end.node} port {end.port} now runs at {format_rate(rate)}",
+                    partial(self._controller.set_port_rate, end.node, end.port, rate),
+                )
+                for end in ends
+            ]
+        if action.kind in ("link_down", "link_up"):
+            ports = [(end.node, end.port) for end in ends]
+            return await self._reactions.ports_changed(ports, action.kind == "link_up")
+        return []
 
     async def act(self, action: Action) -> None:
         """Carry out an action; XoffError when the switches refuse."""

@@ -7,10 +7,13 @@ machine changes nothing.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from controller.reactions import Reaction
 from switch.native.binding import Engine
 from switch.native.p4runtime.device import P4RuntimeDevice
 from traffic.endpoint import Endpoint
@@ -26,7 +29,7 @@ from xoff.actions import (
     storm_of,
 )
 from xoff.clocks.context import RunContext
-from xoff.clocks.control import Control
+from xoff.clocks.control import Control, carry_out
 from xoff.errors import XoffError
 from xoff.units import parse_time
 
@@ -50,6 +53,7 @@ class Step:
 
     at: int
     note: str
+    """For the records; empty: none."""
     run: Callable[[], Awaitable[None]]
 
 
@@ -71,28 +75,55 @@ class Happenings:
         self._control = control
         self._now = now
         self._touch = touch
+        self._latency = parse_time(context.experiment.control_latency)
+        self._steps: list[Step] = []
 
-    def steps(self, begin: int) -> list[Step]:
-        """Everything that is to happen, in time order, `begin` being the start of the traffic."""
+    def begin(self, begin: int) -> None:
+        """Plan everything that is to happen, `begin` being the start of the traffic."""
         experiment = self._context.experiment
-        latency = parse_time(experiment.control_latency)
-        steps = []
         for action in self._context.actions:
             at = begin + action.at_ns
             if action.kind in CONTROLLER_ACTIONS:
-                steps.append(Step(at + latency, str(action), self._later(self._control.act, action)))
+                self._add(at + self._latency, str(action), partial(self._control.act, action))
             elif action.kind == "restart_switch":
-                steps.append(Step(at + latency, str(action), self._later(self._restart, action)))
+                self._add(at + self._latency, str(action), partial(self._restart, action))
             else:
-                steps.append(Step(at, str(action), self._later(self._happen, action)))
+                self._add(at, str(action), partial(self._happen, action))
         if experiment.stop_after:
             stop = Action(parse_time(experiment.stop_after), "stop_senders", {})
-            steps.append(Step(begin + stop.at_ns, str(stop), self._later(self._happen, stop)))
-        return sorted(steps, key=lambda step: step.at)
+            self._add(begin + stop.at_ns, str(stop), partial(self._happen, stop))
+        if self._control.poll_ns is not None:
+            self._add(begin, "", self._look)
 
-    @staticmethod
-    def _later(do: Callable[[Action], Awaitable[None]], action: Action) -> Callable[[], Awaitable[None]]:
-        return lambda: do(action)
+    def next_at(self) -> int | None:
+        """When the next of it is to happen."""
+        return self._steps[0].at if self._steps else None
+
+    @property
+    def due(self) -> bool:
+        """The time of the next step has come."""
+        return bool(self._steps) and self._steps[0].at <= self._now()
+
+    def take_due(self) -> Step | None:
+        """The next step if its time has come."""
+        return self._steps.pop(0) if self.due else None
+
+    def never_happened(self) -> list[str]:
+        """What was still to come, in words."""
+        return [step.note for step in self._steps if step.note]
+
+    def _add(self, at: int, note: str, run: Callable[[], Awaitable[None]]) -> None:
+        insort(self._steps, Step(at, note, run), key=lambda step: step.at)
+
+    def _react(self, reactions: Sequence[Reaction]) -> None:
+        """What the controller decided shows in the switches `control_latency` later."""
+        for reaction in reactions:
+            self._add(self._now() + self._latency, reaction.note, partial(carry_out, reaction))
+
+    async def _look(self) -> None:
+        assert self._control.poll_ns is not None
+        self._react(await self._control.look(self._now()))
+        self._add(self._now() + self._control.poll_ns, "", self._look)
 
     async def _happen(self, action: Action) -> None:
         if action.kind == "kill_switch":
@@ -101,6 +132,7 @@ class Happenings:
             self._at_host(action)
         else:
             self._to_link(action)
+            self._react(await self._control.happened(action))
 
     # -- switches
 

@@ -11,16 +11,17 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from controller.app import ProgramFiles
+from controller.reactions import Reaction
 from switch.device import DeviceSpec, PortSpec
 from switch.device_file import write_devices
 from topologies.mininet_build import FabricNet
 from topologies.plan import SwitchPlan
 from topologies.runstate import MARKER, RunState
 from traffic.worker import HostAttachment, write_workers
-from xoff.actions import HOST_ACTIONS, Action, link_ends, rate_of, storm_of
+from xoff.actions import HOST_ACTIONS, LINK_ACTIONS, TOO_LATE, Action, link_ends, rate_of, storm_of
 from xoff.clocks.capture import Captures
 from xoff.clocks.context import RunContext, write_collective
-from xoff.clocks.control import Control, make_control
+from xoff.clocks.control import Control, carry_out, make_control
 from xoff.clocks.hold import hold
 from xoff.clocks.switches import Switches, start_switches
 from xoff.clocks.worker import Event, Worker, peak_rss_bytes
@@ -82,8 +83,7 @@ class MininetRun:
             ):
                 devices = [self._device(switch, net) for switch in context.plan.switches]
                 write_devices(folder.path / "devices.json", devices)
-                switches = await start_switches(context.experiment.switch, devices, state, folder, self.epoch,
-                                                round(context.experiment.clock_time("sample") / 1e6))  # fmt: skip
+                switches = await start_switches(context.experiment, devices, state, folder, self.epoch)
                 stack.push_async_callback(switches.stop)
             folder.facts |= {"switch": switches.target, "switch_reason": switches.reason}
             display.say(f"switches: {switches.target} ({switches.reason})")
@@ -117,6 +117,7 @@ class MininetRun:
                     net.interface(switch.name, port.number),
                     plan.wall_rate(port.rate_bps),
                     plan.wall_time(port.delay_ns),
+                    f"{port.peer}:{port.peer_port}",
                 )
                 for port in switch.ports
             ),
@@ -184,6 +185,7 @@ class MininetRun:
             background = [
                 asyncio.create_task(self._collect(control)),
                 asyncio.create_task(self._act(begin, workers, control, switches, records)),
+                asyncio.create_task(self._watch(begin, control, records)),
                 asyncio.create_task(switches.watch()),
             ]
             done = asyncio.gather(*(worker.wait("done") for worker in workers))
@@ -233,19 +235,47 @@ class MininetRun:
         ]
         if self.context.experiment.stop_after:
             schedule.append((self.context.experiment.clock_time("stop_after"), None))
-        for at, action in sorted(schedule, key=lambda item: item[0]):
-            await asyncio.sleep(max(0.0, (begin + at - time.monotonic_ns()) / 1e9))
-            command = "stop" if action is None else self._host_command(action)
-            if command:
-                for worker in workers:
-                    await worker.send(command)
-            if action is None:
-                records("note", self.now(), text="the senders were stopped")
-            elif action.kind not in HOST_ACTIONS and not await switches.act(action, self.context.plan):
-                await control.act(action)
-            if action is not None:
-                self.display.say(f"{format_time(action.at_ns)}: {action}")
-                records("note", self.now(), text=str(action))
+        schedule.sort(key=lambda item: item[0])
+        try:
+            while schedule:
+                await asyncio.sleep(max(0.0, (begin + schedule[0][0] - time.monotonic_ns()) / 1e9))
+                await self._act_now(schedule.pop(0)[1], workers, control, switches, records)
+        finally:
+            for _, action in schedule:
+                note = "stop_senders()" if action is None else str(action)
+                records("note", self.now(), text=f"{TOO_LATE}: {note}")
+
+    async def _act_now(self, action: Action | None, workers: list[Worker], control: Control, switches: Switches,
+                       records: RecordWriter) -> None:  # fmt: skip
+        command = "stop" if action is None else self._host_command(action)
+        if command:
+            for worker in workers:
+                await worker.send(command)
+        if action is None:
+            records("note", self.now(), text="the senders were stopped")
+        elif action.kind not in HOST_ACTIONS and not await switches.act(action, self.context.plan):
+            await control.act(action)
+        if action is not None:
+            self.display.say(f"{format_time(action.at_ns)}: {action}")
+            records("note", self.now(), text=str(action))
+            if action.kind in LINK_ACTIONS:
+                await self._react(await control.happened(action), records)
+
+    async def _watch(self, begin: int, control: Control, records: RecordWriter) -> None:
+        """Let the controller look at its switches as often as it wants to; what is late is left out."""
+        if control.poll_ns is None:
+            return
+        at = begin
+        while True:
+            await asyncio.sleep(max(0.0, (at - time.monotonic_ns()) / 1e9))
+            await self._react(await control.look(self.now()), records)
+            at += control.poll_ns * max(1, -((at - time.monotonic_ns()) // control.poll_ns))
+
+    async def _react(self, reactions: Sequence[Reaction], records: RecordWriter) -> None:
+        for reaction in reactions:
+            await carry_out(reaction)
+            self.display.say(reaction.note)
+            records("note", self.now(), text=reaction.note)
 
     def _host_command(self, action: Action) -> str:
         """What the host workers are told (each knows its own hosts); empty when it does not concern hosts."""

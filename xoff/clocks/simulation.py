@@ -29,6 +29,7 @@ from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
 from traffic.nic.native.nic import NicGroup, supports
 from traffic.nic.nic import Nic
+from xoff.actions import TOO_LATE
 from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, UserControl, make_control
 from xoff.clocks.exchange import Exchange
@@ -273,7 +274,7 @@ class VirtualRun:
         happenings = Happenings(
             self.context, self.switches, self.endpoints, control, lambda: clock.now, clock.touch
         )
-        steps = happenings.steps(begin)
+        happenings.begin(begin)
         next_sample = begin
         total = self.context.payload_bytes
         with self.display.transfer(f"{self.context.workload.name} in virtual time", total) as bar:
@@ -281,16 +282,19 @@ class VirtualRun:
                 if clock.now >= next_sample:
                     self._sample()
                     next_sample = clock.now + sample
-                if steps and steps[0].at <= clock.now and self.exchange is not None:
+                if self.exchange is not None and happenings.due:
                     await self.exchange.settle(tell_time=True)
-                while steps and steps[0].at <= clock.now:
-                    step = steps.pop(0)
+                while (step := happenings.take_due()) is not None:
                     await step.run()
                     await self._settle(control)
-                    self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
-                    records("note", clock.now, text=step.note)
-                until = min(next_sample, limit, steps[0].at if steps else limit)
+                    if step.note:
+                        self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
+                        records("note", clock.now, text=step.note)
+                next_at = happenings.next_at()
+                until = min(next_sample, limit, limit if next_at is None else next_at)
                 await self._advance(until, bar, control)
+        for note in happenings.never_happened():
+            records("note", clock.now, text=f"{TOO_LATE}: {note}")
         finished = self._finished()
         last = max((e.last_received_ns for e in self.endpoints), default=-1)
         write_collective(self.context, records, begin, last if finished else None, clock.now)

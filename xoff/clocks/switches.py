@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from switch.bmv2 import Bmv2Error, Bmv2Options, Bmv2Switch
 from switch.bmv2 import start_switches as start_bmv2
 from switch.bmv2 import stop_switches as stop_bmv2
 from switch.device import DeviceSpec
-from switch.select import SelectError, select_target
+from switch.linkstate import LinkStateError, set_interfaces_up
+from switch.select import SelectError, Selection, select_target
 from topologies.plan import FabricPlan
 from topologies.runstate import RunState
 from xoff.actions import Action, link_ends, loss_directions, loss_of, rate_of, switch_of
 from xoff.clocks.worker import Worker
 from xoff.errors import XoffError
+from xoff.experiment import Experiment
 from xoff.folder import RunFolder
 
 
@@ -43,16 +46,38 @@ class Switches(Protocol):
         """End them; their last records are on disk when this returns."""
 
 
-async def start_switches(
-    wanted: str, devices: Sequence[DeviceSpec], state: RunState, folder: RunFolder, epoch: int, sample_ms: int
-) -> Switches:
-    """Start every device and return when all listen. XoffError says which did not and why."""
+BMV2_CANNOT = {
+    "set_rate": "its rates are packets per second",
+    "lossy_link": "it loses no packets on purpose",
+}
+"""Actions that need the native switch, and why."""
+
+
+def choose_switch(experiment: Experiment, actions: Sequence[Action]) -> Selection:
+    """Which switch a Mininet run takes. XoffError when it is not there, or cannot do what the experiment wants."""
     try:
-        choice = select_target(wanted)
+        choice = select_target(experiment.switch)
     except SelectError as error:
         raise XoffError(str(error)) from None
+    if choice.target == "bmv2":
+        for action in actions:
+            if action.kind in BMV2_CANNOT:
+                raise XoffError(
+                    f"{action.kind} is an action of the native switch; this run's is BMv2 ({choice.reason}): "
+                    f"{BMV2_CANNOT[action.kind]}."
+                )
+        if experiment.links == "memory":
+            raise XoffError(f"links: memory joins native switches; this run's are BMv2 ({choice.reason}).")
+    return choice
+
+
+async def start_switches(
+    experiment: Experiment, devices: Sequence[DeviceSpec], state: RunState, folder: RunFolder, epoch: int
+) -> Switches:
+    """Start every device and return when all listen. XoffError says which did not and why."""
+    choice = choose_switch(experiment, ())
     if choice.target == "native":
-        return await NativeSwitches.start(choice.reason, state, folder, epoch, sample_ms)
+        return await NativeSwitches.start(choice.reason, experiment, state, folder, epoch)
     return await Bmv2Switches.launch(choice.reason, devices, state, folder)
 
 
@@ -68,13 +93,15 @@ class NativeSwitches:
 
     @classmethod
     async def start(
-        cls, reason: str, state: RunState, folder: RunFolder, epoch: int, sample_ms: int
+        cls, reason: str, experiment: Experiment, state: RunState, folder: RunFolder, epoch: int
     ) -> NativeSwitches:
         """Start the daemon on the folder's `devices.json`."""
         path = folder.path
+        sample_ms = max(1, round(experiment.clock_time("sample") / 1e6))
         command = [sys.executable, "-m", "switch.native", "--devices", str(path / "devices.json"),
                    "--records", str(path / "records" / "switch.jsonl"), "--epoch", str(epoch),
-                   "--sample-ms", str(max(1, sample_ms)), "--stdin-lifeline"]  # fmt: skip
+                   "--sample-ms", str(sample_ms), "--stdin-lifeline", "--links", experiment.links,
+                   "--threads", str(experiment.packet_threads)]  # fmt: skip
         worker = await Worker.start("switches", command, state.environment(), path / "logs" / "switches.log")
         try:
             state.record(processes=[worker.pid])
@@ -132,8 +159,19 @@ class Bmv2Switches:
 
     target = "bmv2"
 
-    def __init__(self, reason: str, processes: dict[str, Bmv2Switch]) -> None:
+    def __init__(
+        self, reason: str, processes: dict[str, Bmv2Switch], options: Bmv2Options, state: RunState
+    ) -> None:
         self.reason = reason
+        self._options = options
+        self._state = state
+        self._killed: dict[str, Bmv2Switch] = {}
+        self._interfaces = {
+            (name, port.number): port.interface
+            for name, process in processes.items()
+            for port in process.spec.ports
+            if port.interface is not None
+        }
         self.addresses: Mapping[str, str] = {name: process.address for name, process in processes.items()}
         self._processes = processes
 
@@ -143,26 +181,45 @@ class Bmv2Switches:
     ) -> Bmv2Switches:
         """Start them all; XoffError says which did not and why."""
         try:
-            processes = await asyncio.to_thread(start_bmv2, devices, Bmv2Options(folder.path / "logs"))
+            options = Bmv2Options(folder.path / "logs")
+            processes = await asyncio.to_thread(start_bmv2, devices, options)
         except Bmv2Error as error:
             raise XoffError(str(error)) from None
         state.record(processes=[process.process.pid for process in processes.values()])
-        return cls(reason, processes)
+        return cls(reason, processes, options, state)
 
     def pids(self) -> Sequence[int]:
         """One a switch."""
         return [process.process.pid for process in self._processes.values()]
 
     async def act(self, action: Action, plan: FabricPlan) -> bool:
-        """A switch can be killed; the rest BMv2 cannot do."""
+        """Processes end and start, links follow their interfaces; `choose_switch` has refused the rest."""
         if action.kind == "kill_switch":
-            await asyncio.to_thread(
-                self._processes.pop(switch_of(plan, action.arguments["switch"]).name).stop
-            )
-            return True
-        if action.kind in ("restart_switch", "link_down", "link_up", "set_rate", "lossy_link"):
-            raise XoffError(f"{action.kind} is an action of the native switch; this run's switches are BMv2.")
-        return False
+            name = switch_of(plan, action.arguments["switch"]).name
+            self._killed[name] = self._processes.pop(name)
+            await asyncio.to_thread(self._killed[name].stop)
+        elif action.kind == "restart_switch":
+            await asyncio.to_thread(self._restart, switch_of(plan, action.arguments["switch"]).name)
+        elif action.kind in ("link_down", "link_up"):
+            ends = [end for end in link_ends(plan, action) if end.is_switch]
+            names = [self._interfaces[end.node, end.port] for end in ends]
+            try:
+                await asyncio.to_thread(set_interfaces_up, names, action.kind == "link_up")
+            except LinkStateError as error:
+                raise XoffError(f"{action}: {error}.") from None
+        else:
+            return False
+        return True
+
+    def _restart(self, name: str) -> None:
+        old = self._killed.pop(name, None) or self._processes.pop(name)
+        old.stop()
+        spec = replace(old.spec, grpc_address=old.address)
+        try:
+            (self._processes[name],) = start_bmv2([spec], self._options).values()
+        except Bmv2Error as error:
+            raise XoffError(str(error)) from None
+        self._state.record(processes=[self._processes[name].process.pid])
 
     async def watch(self) -> None:
         """Look once a second whether one has ended by itself: a process that is not our child sends no event."""

@@ -1,0 +1,41 @@
+"""The watchdog of an experiment: what its `watchdog` key may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.watchdog import ACTIONS, WatchdogOptions
+from xoff.errors import XoffError
+from xoff.units import parse_time
+
+KEYS = ("detection_time", "restoration_time", "poll_interval", "action")
+DETECTION = "1ms"
+"""Three times the longest pause at 100 Gb/s. SONiC's 200 ms are longer than most runs."""
+POLLS_PER_DETECTION = 4
+
+
+def parse_watchdog(data: Mapping[str, Any], scale: float = 1.0) -> WatchdogOptions | None:
+    """The options, times multiplied by `scale`; None for an empty mapping. XoffError says what is wrong.
+
+    Restoration takes twice the detection time unless it says otherwise, as with `pfcwd start`.
+    """
+    if not data:
+        return None
+    for key in data:
+        if key not in KEYS:
+            raise XoffError(f"watchdog: there is no {key!r}; it takes {', '.join(KEYS)}.")
+    action = data.get("action", "drop")
+    if action not in ACTIONS:
+        raise XoffError(f"watchdog: action is one of {', '.join(ACTIONS)}, not {action!r:.60}.")
+    try:
+        detection = parse_time(data.get("detection_time", DETECTION))
+        restoration = parse_time(data["restoration_time"]) if "restoration_time" in data else 2 * detection
+        poll = (
+            parse_time(data["poll_interval"]) if "poll_interval" in data else detection // POLLS_PER_DETECTION
+        )
+        return WatchdogOptions(
+            round(detection * scale), round(restoration * scale), round(poll * scale), action
+        )
+    except (XoffError, ValueError) as error:
+        raise XoffError(f"watchdog: {str(error).rstrip('.')}.") from None
