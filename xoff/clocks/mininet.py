@@ -117,7 +117,7 @@ class MininetRun:
                     net.interface(switch.name, port.number),
                     plan.wall_rate(port.rate_bps),
                     plan.wall_time(port.delay_ns),
-                    f"{port.peer}:{port.peer_port}",
+                    None if port.kind == "host" else f"{port.peer}:{port.peer_port}",
                 )
                 for port in switch.ports
             ),
