@@ -13,10 +13,10 @@ PTF_TESTS ?=
 PTF_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-virtual test bench lint conformance p4c-testdata differential ptf clean
+.PHONY: help setup demo demo-virtual test test-sanitized bench lint conformance p4c-testdata differential ptf clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 setup: ## what is missing: Debian packages (as root), .venv, .venv-shell; a second call costs a moment
 	@tools/setup.sh
@@ -37,6 +37,13 @@ test: setup ## every test as root; as a user those that need no root (PYTEST_ARG
 
 bench: export BMV2 := $(BMV2)
 bench: export BMV2_OPTIMISED := $(BMV2_OPTIMISED)
+test-sanitized: setup ## the same with the C of engine, NIC and programs under AddressSanitizer and UndefinedBehaviorSanitizer
+	@if [ "$$(id -u)" = 0 ]; then \
+		exec tools/sanitized.sh $(PYTHON) -m pytest --timeout 1500 $(PYTEST_ARGS); \
+	else \
+		exec tools/sanitized.sh $(PYTHON) -m pytest --timeout 1500 -m "not root" $(PYTEST_ARGS); \
+	fi
+
 bench: setup ## measurements, as JSON in benchmarks/out/ and as tables: [BMV2=<simple_switch_grpc> BMV2_OPTIMISED=<another build>]
 	@set -e; export XOFF_BUILD=wait; for script in $$(grep -l __main__ benchmarks/*.py); do \
 		name=$$(basename $$script .py); echo "== $$name"; $(PYTHON) -m benchmarks.$$name; \

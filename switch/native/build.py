@@ -30,7 +30,7 @@ from typing import Any
 from compiler.cache import cache_folder
 from switch.native.background import Run, Waiting, builder
 from switch.native.cgen import SYMBOL, generate
-from switch.native.compilers import BuildError, Compiler, find_compiler, find_tcc
+from switch.native.compilers import BuildError, Compiler, find_compiler, find_tcc, sanitized
 from switch.native.elf import forbid_executable_stack
 from switch.native.program import Program
 
@@ -61,7 +61,7 @@ def _waits() -> bool:
     chosen = os.environ.get(WAIT_VARIABLE, "swap")
     if chosen not in ("swap", "wait"):
         raise BuildError(f"{WAIT_VARIABLE} is '{chosen}'; it can be 'swap' or 'wait'")
-    return chosen == "wait"
+    return chosen == "wait" or sanitized()
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -100,7 +100,8 @@ def _run_here(command: Sequence[str], folder: Path) -> tuple[int, str]:
         text=True,
         errors="replace",
         check=False,
-        env={**os.environ, "TMPDIR": str(folder)},
+        # A sanitizer's library is preloaded for this process, not for the compiler.
+        env={**os.environ, "TMPDIR": str(folder), "LD_PRELOAD": ""},
     )
     return done.returncode, done.stdout
 

@@ -12,6 +12,20 @@ VARIABLE = "XOFF_CC"
 
 _EXACT = ("-fno-strict-aliasing", "-ffp-contract=off")
 """Floating-point results are those of the operations as written, on every machine."""
+_SANITIZE = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-DXF_SANITIZE",
+)
+
+
+def sanitized() -> bool:
+    """Whether `XOFF_SANITIZE` asks for code with AddressSanitizer and UndefinedBehaviorSanitizer.
+
+    That is for a process that has their libraries loaded already (tools/sanitized.sh). tcc has none.
+    """
+    return os.environ.get("XOFF_SANITIZE", "") not in ("", "0")
 
 
 class BuildError(Exception):
@@ -32,7 +46,8 @@ class Compiler:
         """Arguments before the sources."""
         if self.is_tcc:
             return ("-shared", "-nostdlib", "-nostdinc")
-        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", "-g0", *_EXACT, "-w")
+        kind = ("-g1", *_SANITIZE) if sanitized() else ("-g0",)
+        return ("-shared", "-fPIC", "-std=gnu99", f"-{optimise}", *kind, *_EXACT, "-w")
 
 
 def find_compiler() -> Compiler:

@@ -185,6 +185,7 @@ uint16_t xf_xor16(const uint8_t *data, uint32_t length);
 #define XF_INLINE static inline __attribute__((always_inline, unused))
 #define XF_LIKELY(c) __builtin_expect(!!(c), 1)
 #define XF_PREFETCH(p) __builtin_prefetch(p)
+#define XF_OFFSET(type, member) __builtin_offsetof(type, member)
 XF_INLINE uint64_t xf_load16(const uint8_t *p) { uint16_t v; __builtin_memcpy(&v, p, 2); return __builtin_bswap16(v); }
 XF_INLINE uint64_t xf_load32(const uint8_t *p) { uint32_t v; __builtin_memcpy(&v, p, 4); return __builtin_bswap32(v); }
 XF_INLINE uint64_t xf_load64(const uint8_t *p) { uint64_t v; __builtin_memcpy(&v, p, 8); return __builtin_bswap64(v); }
@@ -195,6 +196,7 @@ XF_INLINE void xf_store64(uint8_t *p, uint64_t v) { uint64_t w = __builtin_bswap
 #define XF_INLINE static inline
 #define XF_LIKELY(c) (c)
 #define XF_PREFETCH(p) ((void)(p))
+#define XF_OFFSET(type, member) ((size_t)&((type *)0)->member)
 XF_INLINE uint64_t xf_load16(const uint8_t *p) { return (uint64_t)p[0] << 8 | p[1]; }
 XF_INLINE uint64_t xf_load32(const uint8_t *p) {
     return (uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3];
