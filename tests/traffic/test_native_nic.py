@@ -312,6 +312,28 @@ def test_what_a_callback_raises_reaches_the_caller() -> None:
             nic.poll(due)
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_a_storm_of_short_pauses_leaves_no_frames_behind(native: bool) -> None:
+    config = configs(Scenario())[0]
+    nic: Any = NicGroup().nic(config) if native else Nic(config)
+    nic.storm(3, 1, 100_000, 0)  # half of one quantum is 2.56 ns, a PFC frame takes 6.72 ns
+    sent = 0
+    while (due := nic.next_deadline()) is not None and due <= 200_000:
+        for _, frame in nic.poll(due):
+            sent += frame[12:14] == b"\x88\x08"
+            last = due
+    assert 0.9 * 100_000 / 7 < sent <= 100_000 / 6.72 + 1
+    assert last <= 100_000 + 7 + config.delay_ns
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_what_is_too_long_for_a_frame_is_counted(native: bool) -> None:
+    config = configs(Scenario())[0]
+    nic: Any = NicGroup().nic(config) if native else Nic(config)
+    nic.rx(0, bytes(20_000), 10)
+    assert state(nic, 10)["drops"] == {(-1, "malformed"): [1, 20_000]}
+
+
 def test_congestion_control_that_c_does_not_have_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

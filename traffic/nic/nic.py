@@ -12,10 +12,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from switch.link import PFC_QUANTUM_BITS, PS_PER_S, wire_bytes
+from switch.link import MIN_FRAME_BYTES, PFC_QUANTUM_BITS, PS_PER_S, wire_bytes
 from traffic.errors import TrafficError
 from traffic.nic.config import NicConfig, QueuePairConfig
 from traffic.nic.congestion import CongestionControl, algorithm, make_parameters, scaled
@@ -32,6 +33,8 @@ _MAC_CONTROL = ETHERTYPE_MAC_CONTROL.to_bytes(2, "big")
 _ACKNOWLEDGE = int(Opcode.ACKNOWLEDGE)
 _CNP = int(Opcode.CNP)
 NO_CLASS = -1
+LONGEST_FRAME_BYTES = 16_384
+"""`XF_MAX_FRAME` of the native engine; nothing longer is a frame."""
 
 
 class Recorder(Protocol):
@@ -107,7 +110,7 @@ class Nic:
             self._buffer = ReceiveBuffer(
                 config.receiver,
                 drain_bps=max(1, round(config.receiver.drain_bps / scale)),
-                line_rate_bps=self.rate_bps,
+                repeat_ns=partial(self._repeat_ns, config.receiver.pause_quanta),
                 pfc_classes=config.pfc_classes,
                 send_pause=self._send_pause,
                 arm=self.at,
@@ -173,7 +176,9 @@ class Nic:
         self._advance(now)
         self.rx_packets += 1
         self.rx_bytes += wire_bytes(len(frame))
-        if frame[12:14] == _MAC_CONTROL:
+        if len(frame) > LONGEST_FRAME_BYTES:
+            self._drop("malformed", frame)
+        elif frame[12:14] == _MAC_CONTROL:
             self._mac_control(frame, now)
         elif self._buffer is None:
             self._deliver(frame, now)
@@ -267,12 +272,12 @@ class Nic:
 
         The last one's pause runs out by itself.
         """
-        repeat = max(1, quanta * PFC_QUANTUM_BITS * 10**9 // self.rate_bps // 2)
 
         def pause(at: int) -> None:
             self._send_pause(traffic_class, quanta, at)
-            if at + repeat < until:
-                self.at(at + repeat, pause)
+            again = at + self._repeat_ns(quanta)
+            if again < until:
+                self.at(again, pause)
 
         self.at(now, pause)
 
@@ -369,6 +374,11 @@ class Nic:
             until=(until + 999) // 1000 if quanta else 0,
             **{"class": traffic_class},
         )
+
+    def _repeat_ns(self, quanta: int) -> int:
+        """When to repeat an XOFF: when half of its pause is over, but not before it has left, or they would pile up."""
+        half = quanta * PFC_QUANTUM_BITS * 10**9 // self.rate_bps // 2
+        return max(half, (self.egress.wire_ps(MIN_FRAME_BYTES) + 999) // 1000)
 
     def _send_pause(self, traffic_class: int, quanta: int, now: int) -> None:
         self.egress.send(PFC_CLASS, pfc.build(self._mac, {traffic_class: quanta}))

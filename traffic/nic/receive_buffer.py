@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from switch.link import PFC_QUANTUM_BITS, wire_time_ps
+from switch.link import wire_time_ps
 from traffic.nic.config import ReceiverConfig
 
 CLASSES = 8
@@ -23,13 +23,15 @@ class ReceiveBuffer:
         config: ReceiverConfig,
         *,
         drain_bps: int,
-        line_rate_bps: int,
+        repeat_ns: Callable[[], int],
         pfc_classes: tuple[int, ...],
         send_pause: Callable[[int, int, int], None],
         arm: Callable[[int, Callable[[int], None]], None],
         deliver: Callable[[bytes, int], None],
     ) -> None:
-        """`send_pause(class, quanta, now)`; `arm(at, callback)`; `deliver(frame, now)` is the host taking it out."""
+        """`repeat_ns()`: how long until an XOFF is repeated; `send_pause(class, quanta, now)`; `arm(at, callback)`;
+        `deliver(frame, now)` is the host taking it out.
+        """
         self._config = config
         self._drain_bps = drain_bps
         self._pfc_classes = frozenset(pfc_classes)
@@ -41,8 +43,7 @@ class ReceiveBuffer:
         """When the frame being taken out is out."""
         self._xoff = [False] * CLASSES
         self._renewal = [0] * CLASSES
-        pause_ns = config.pause_quanta * PFC_QUANTUM_BITS * 10**9 // line_rate_bps
-        self._renew_ns = max(1, pause_ns // 2)
+        self._repeat_ns = repeat_ns
         self._send_pause = send_pause
         self._arm = arm
         self._deliver = deliver
@@ -85,7 +86,7 @@ class ReceiveBuffer:
 
     def _pause(self, traffic_class: int, now: int) -> None:
         self._send_pause(traffic_class, self._config.pause_quanta, now)
-        due = self._renewal[traffic_class] = now + self._renew_ns
+        due = self._renewal[traffic_class] = now + self._repeat_ns()
 
         def renew(at: int) -> None:
             if self._xoff[traffic_class] and self._renewal[traffic_class] == due:

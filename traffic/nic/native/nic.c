@@ -57,10 +57,9 @@ static void wake(xn_nic *nic, xn_requester *r) {
 
 /* One XOFF of a storm; the next comes before half of its pause is over. */
 static void storm(xn_nic *nic, const xn_timer *t) {
-    uint64_t repeat = (uint64_t)t->quanta * QUANTUM_BITS * NS_PER_S / nic->config.rate_bps / 2;
     xn_timer again = *t;
     xn_send_pause(nic, t->cls, t->quanta, t->time);
-    again.time += repeat ? repeat : 1;
+    again.time += xn_repeat_ns(nic, t->quanta);
     if (again.time < t->u.due) xn_at(nic, again);
 }
 
@@ -177,6 +176,13 @@ static void mac_control(xn_nic *nic, const uint8_t *frame, uint32_t length, uint
     }
 }
 
+/* When to repeat an XOFF: when half of its pause is over, but not before it has left, or they would pile up. */
+uint64_t xn_repeat_ns(const xn_nic *nic, uint32_t quanta) {
+    uint64_t half = (uint64_t)quanta * QUANTUM_BITS * NS_PER_S / nic->config.rate_bps / 2;
+    uint64_t leaves = (xn_wire_ps(MIN_FRAME_BYTES, nic->egress.rate_bps) + 999) / 1000;
+    return half > leaves ? half : leaves;
+}
+
 void xn_send_pause(xn_nic *nic, uint32_t cls, uint32_t quanta, uint64_t now) {
     xf_packet *p = packet_new(nic->pool, MIN_FRAME_BYTES);
     xn_control item;
@@ -240,7 +246,15 @@ const void *xn_node_type(void) {
 }
 
 void xn_rx(xn_nic *nic, const uint8_t *frame, uint32_t length, uint64_t now) {
-    xf_packet *p = length <= XF_MAX_FRAME ? packet_new(nic->pool, length) : NULL;
+    xf_packet *p;
+    if (length > XF_MAX_FRAME) {
+        advance(nic, now);
+        nic->stats.rx_packets++;
+        nic->stats.rx_bytes += xn_wire_bytes(length);
+        drop(nic, XN_DROP_MALFORMED, length, NO_CLASS);
+        return;
+    }
+    p = packet_new(nic->pool, length);
     if (!p) return;
     memcpy(p->data, frame, length);
     node_rx(nic, 0, p, now);
@@ -319,7 +333,6 @@ xn_nic *xn_new(xn_group *group, const xn_config *config) {
         return NULL;
     }
     nic->number = xn_group_add(group);
-    if (config->drain_bps) xn_buffer_init(nic);
     return nic;
 }
 

@@ -282,7 +282,7 @@ typedef struct xn_egress {
 
 typedef struct xn_receive_buffer {
     xf_list frames; /* packet->port: class */
-    uint64_t bytes[XN_CLASSES], total, peak, drained_ps, renewal[XN_CLASSES], renew_ns;
+    uint64_t bytes[XN_CLASSES], total, peak, drained_ps, renewal[XN_CLASSES];
     uint8_t xoff[XN_CLASSES];
 } xn_receive_buffer;
 
@@ -364,7 +364,6 @@ xf_packet *xn_make_response(xn_pair *pair);
 xf_packet *xn_make_cnp(xn_pair *pair);
 
 /* receive_buffer.c */
-void xn_buffer_init(xn_nic *nic);
 int xn_buffer_push(xn_nic *nic, uint32_t cls, xf_packet *p, uint64_t now);
 void xn_buffer_taken(xn_nic *nic, uint64_t now);
 void xn_buffer_renew(xn_nic *nic, uint32_t cls, uint64_t due, uint64_t now);
@@ -372,9 +371,10 @@ void xn_buffer_renew(xn_nic *nic, uint32_t cls, uint64_t due, uint64_t now);
 /* nic.c */
 void xn_deliver(xn_nic *nic, const xf_packet *p, uint64_t now);
 void xn_send_pause(xn_nic *nic, uint32_t cls, uint32_t quanta, uint64_t now);
+uint64_t xn_repeat_ns(const xn_nic *nic, uint32_t quanta);
 void xn_at(xn_nic *nic, xn_timer timer);
 XF_INLINE xn_pair *xn_pair_of(xn_requester *r) {
-    return (xn_pair *)((uint8_t *)r - (size_t)&((xn_pair *)0)->requester);
+    return (xn_pair *)((uint8_t *)r - XF_OFFSET(xn_pair, requester));
 }
 
 /* group.c */

@@ -1,13 +1,6 @@
 /* A receive buffer that the host empties at a limited rate, and the PFC that guards it (receive_buffer.py). */
 #include "nic.h"
 
-#define QUANTUM_BITS 512u
-
-void xn_buffer_init(xn_nic *nic) {
-    uint64_t pause_ns = (uint64_t)nic->config.pause_quanta * QUANTUM_BITS * NS_PER_S / nic->config.rate_bps;
-    nic->buffer.renew_ns = pause_ns / 2 ? pause_ns / 2 : 1;
-}
-
 static void arm(xn_nic *nic, uint64_t at, enum xn_timer_kind kind, uint32_t cls, uint64_t due) {
     xn_timer timer = {at, 0, kind, cls, 0, NULL, {NULL}};
     timer.u.due = due;
@@ -23,7 +16,7 @@ static void begin(xn_nic *nic, uint64_t start_ps) {
 static void pause(xn_nic *nic, uint32_t cls, uint64_t now) {
     xn_receive_buffer *b = &nic->buffer;
     xn_send_pause(nic, cls, nic->config.pause_quanta, now);
-    b->renewal[cls] = now + b->renew_ns;
+    b->renewal[cls] = now + xn_repeat_ns(nic, nic->config.pause_quanta);
     arm(nic, b->renewal[cls], XN_AT_RENEWAL, cls, b->renewal[cls]);
 }
 
