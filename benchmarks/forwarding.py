@@ -39,6 +39,8 @@ from google.protobuf import text_format  # noqa: E402
 
 from benchmarks.forwarding_report import NATIVE, OPTIMISED, ORDINARY, PLAIN, Figure, Run, report  # noqa: E402
 from controller.app import FabricController, ProgramFiles  # noqa: E402
+from switch.bmv2_runtime import Bmv2Runtime, Bmv2RuntimeError  # noqa: E402
+from switch.device import TIMER_PORT  # noqa: E402
 from topologies.plan import ClassPolicy, FabricPlan, HostPlan, PortPlan, Route, SwitchPlan  # noqa: E402
 
 NAMESPACE = "xoff-forwarding"
@@ -48,6 +50,8 @@ DESTINATION = 0x0A000002
 L3 = HERE / "p4" / "l3.p4"
 SOURCES = {"l3": L3, "lpm": L3, "fabric": ROOT / "p4src" / "fabric.p4"}
 PREFIXES = 2000
+QUEUE_PACKETS = 16_384
+THRIFT_PORT = 29_090
 PROBES = 1000
 """Frames of a latency measurement."""
 
@@ -187,7 +191,7 @@ def bmv2(executable: str, program: Program) -> Iterator[int]:
     arguments = [executable, "-i", f"1@{IN}", "-i", f"2@{OUT}", "--device-id", "1", "--log-level", "off"]
     arguments += [
         "--thrift-port",
-        "29090",
+        THRIFT_PORT,
         "--notifications-addr",
         "ipc:///tmp/xoff-forwarding.ipc",
         str(program.json),
@@ -203,25 +207,46 @@ def bmv2(executable: str, program: Program) -> Iterator[int]:
     ]
     process = subprocess.Popen(inside(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        install("127.0.0.1:29559", program)
+        install("127.0.0.1:29559", program, THRIFT_PORT)
         yield process.pid
     finally:
         process.kill()
         process.wait()
 
 
-def install(address: str, program: Program) -> None:
-    """Make the switch send the sender's frames to port 2, from a process inside the namespace."""
-    words = ["--install", address, "--program", program.name, program.json, program.p4info]
-    run(*inside(sys.executable, __file__, *words))
+def install(address: str, program: Program, thrift_port: int = 0) -> None:
+    """Make the switch send the sender's frames to port 2, from a process inside the namespace.
+
+    With a `thrift_port` it is BMv2, whose queues are set too.
+    """
+    words = ["--install", address, "--thrift", thrift_port]
+    run(*inside(sys.executable, __file__, *words, "--program", program.name, program.json, program.p4info))
 
 
-def install_here(address: str, program: Program) -> None:
+def install_here(address: str, program: Program, thrift_port: int) -> None:
     """What `install` runs."""
+    if thrift_port:
+        _set_queues(thrift_port)
     if program.name == "fabric":
         asyncio.run(_install_fabric(address, program))
     else:
         _install_route(address, program)
+
+
+def _set_queues(thrift_port: int) -> None:
+    """BMv2's queues as long as the native switch's, and a timer packet that does not lap as fast as it can."""
+    deadline = time.monotonic() + 20
+    while True:  # nothing tells when it listens
+        try:
+            with Bmv2Runtime(thrift_port) as runtime:
+                for port in (1, 2):
+                    runtime.set_queue_depth(QUEUE_PACKETS, port)
+                runtime.set_queue_rate(1, TIMER_PORT)
+            return
+        except Bmv2RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _install_route(address: str, program: Program) -> None:
@@ -327,11 +352,12 @@ def main() -> None:
     parser.add_argument("--no-bmv2", action="store_true", help="leave simple_switch_grpc out")
     parser.add_argument("--programs", default="l3,lpm,fabric", help=f"of {', '.join(SOURCES)}")
     parser.add_argument("--install", help=argparse.SUPPRESS)
+    parser.add_argument("--thrift", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--program", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.install:
         name, program, p4info = given.program
-        install_here(given.install, Program(name, Path(program), Path(p4info)))
+        install_here(given.install, Program(name, Path(program), Path(p4info)), given.thrift)
         return
     if os.geteuid() != 0:
         raise SystemExit("forwarding.py needs root: it makes a network namespace and packet sockets")
