@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import signal
 import threading
 import weakref
 
@@ -172,6 +173,15 @@ class Engine(EngineTables, EngineState, EnginePorts):
         return self._program is not None
 
     @property
+    def crashed(self) -> str | None:
+        """The signal (`SIGSEGV`…) of a fault in the packet path that has ended the engine (guard.c); None = it works.
+
+        All that may be done with it then is `close`.
+        """
+        number = int(self._lib.xf_crashed(self._e)) if self._e else 0
+        return signal.Signals(number).name if number else None
+
+    @property
     def handle(self) -> int:
         """Address of the C `xf_engine`, for a packet loop in C."""
         return self._e
@@ -220,7 +230,7 @@ class Engine(EngineTables, EngineState, EnginePorts):
     # ---- packet path ----
     def rx(self, port: int, frame: bytes, now: int) -> None:
         """The frame's last bit arrived on `port` at `now`."""
-        self._lib.xf_rx(self._e, port, frame, len(frame), now)
+        self._lib.xf_rx_guarded(self._e, port, frame, len(frame), now)
 
     def poll(self, now: int) -> list[tuple[int, bytes]]:
         """(port, frame) that have reached the far end by `now`, in time order."""

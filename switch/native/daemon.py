@@ -2,7 +2,8 @@
 
 It prints `{"event":"ready","devices":{NAME:"HOST:PORT"}}` once every switch listens, or `{"event":"error",
 "message":…}` and exits with 1. Lines on stdin are commands (`COMMANDS`); each is answered with one JSON line
-`{"event":"command","command":…,"ok":…}`.
+`{"event":"command","command":…,"ok":…}`. `{"event":"crashed","switch":NAME,"message":…}` says that a switch's
+program has crashed, which ends that switch only.
 """
 
 from __future__ import annotations
@@ -101,6 +102,9 @@ class _Daemon:
             pcap=options.pcap,
             tls=options.tls,
             links_in_memory=options.links == "memory",
+            crashed=lambda name, message: _print_event(
+                {"event": "crashed", "switch": name, "message": message}
+            ),
         )
         try:
             await host.start()

@@ -67,6 +67,7 @@ void xf_free(xf_engine *e) {
     uint32_t i;
     if (!e) return;
     if (e->fabric) fabric_leave(e);
+    if (e->crashed) return; /* its lists and pools may lead anywhere */
     engine_unload(e);
     for (i = 0; i < XF_MAX_PORTS; i++) {
         if (!e->ports[i]) continue;

@@ -326,6 +326,7 @@ struct xf_engine {
     uint32_t pending; /* atomic: XF_PENDING_* */
     uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
     xf_faults faults;
+    int crashed; /* atomic; guard.c */
     uint64_t *trace; /* trace.c */
     size_t trace_used, trace_room;
     uint64_t trace_lost;

@@ -155,6 +155,7 @@ _KINDS: dict[int, tuple[ErrorKind, str]] = {
     -6: ("memory", "out of memory"),
     -7: ("in_use", "others still refer to it"),
     -8: ("abi", "the program was compiled for another version of the engine"),
+    -9: ("invalid", "its program has crashed"),
 }
 
 

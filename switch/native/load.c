@@ -133,6 +133,7 @@ int xf_load(xf_engine *e, const xf_program *program) {
     uint32_t i, c;
     if (program && !fits(program)) return XF_EABI;
     if (program && program->digest_words > sizeof e->scratch / sizeof *e->scratch) return XF_EINVAL;
+    if (e->crashed) return XF_ECRASHED;
     engine_lock(e);
     atomic_set(&e->offered, NULL);
     engine_unload(e);

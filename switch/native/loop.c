@@ -9,6 +9,7 @@
  * port was removed is recognised. */
 #include "atomic.h"
 #include "loop.h"
+#include "guard.h"
 #include "posix.h"
 
 #define BATCH 64
@@ -37,6 +38,7 @@ struct device {
     xf_engine *engine; /* atomic; NULL: free */
     uint64_t deadline;
     int dirty;    /* received or was woken since it was polled */
+    int crashed;  /* its engine has, which was announced; nothing is given to it any more */
     int notified; /* its pending work was announced and not taken yet; atomic, written under events_lock */
     uint64_t unattached_packets, unattached_bytes; /* atomic; sent to a port that has no socket */
     int slots[XF_MAX_PORTS];                       /* atomic */
@@ -91,7 +93,38 @@ static void control_unlock(xl_loop *loop) {
     pthread_mutex_unlock(&loop->events_lock);
 }
 
+/* ---- what control threads shall look at ---- */
+
+static void announce(xl_loop *loop, struct device *device) {
+    uint64_t one = 1;
+    if (atomic_get(&device->notified))
+        return;
+    pthread_mutex_lock(&loop->events_lock);
+    atomic_set(&device->notified, 1);
+    pthread_mutex_unlock(&loop->events_lock);
+    write(loop->events, &one, sizeof one);
+}
+
+/* Its sockets stay with their owner, unread. */
+static void device_crashed(xl_loop *loop, struct device *device) {
+    struct epoll_event event = {0, 0};
+    device->crashed = 1;
+    device->deadline = XF_NEVER;
+    for (int port = 0; port < XF_MAX_PORTS; port++)
+        if (device->slots[port] >= 0)
+            epoll_ctl(loop->epoll, EPOLL_CTL_DEL, loop->slots[device->slots[port]].fd, &event);
+    announce(loop, device);
+}
+
 /* ---- receiving ---- */
+
+static void give(xl_loop *loop, struct device *device, const xf_frame *frames, uint32_t count, uint64_t now) {
+    if (device->crashed)
+        return;
+    if (xf_rx_burst_guarded(device->engine, frames, count, now) == XF_ECRASHED)
+        device_crashed(loop, device);
+    device->dirty = 1;
+}
 
 /* The kernel takes an outer VLAN tag out of the frame and says so beside it; put it back. */
 static uint8_t *restore_tag(struct msghdr *message, uint8_t *frame, unsigned *length) {
@@ -149,8 +182,7 @@ static void receive(xl_loop *loop, struct slot *slot, uint64_t now) {
     atomic_add(&slot->stats.rx_batches, 1);
     struct device *device = loop->devices[slot->device];
     if (taken)
-        xf_rx_burst(device->engine, loop->frames, taken, now);
-    device->dirty = 1;
+        give(loop, device, loop->frames, taken, now);
 }
 
 /* ---- sending ---- */
@@ -195,8 +227,7 @@ static void hand_over(xl_loop *loop, struct peer peer, const struct iovec *vecto
         frames[i].length = (uint32_t)vectors[i].iov_len;
         frames[i].port = peer.port;
     }
-    xf_rx_burst(device->engine, frames, (uint32_t)count, now);
-    device->dirty = 1;
+    give(loop, device, frames, (uint32_t)count, now);
     loop->handed = 1;
 }
 
@@ -225,7 +256,8 @@ static void transmit(xl_loop *loop, struct device *device, const xf_frame *frame
         int slot = port < XF_MAX_PORTS ? device->slots[port] : -1;
         if (slot >= 0) {
             send_messages(&loop->slots[slot], messages, number);
-        } else if (port < XF_MAX_PORTS && device->peers[port].device >= 0) {
+        } else if (port < XF_MAX_PORTS && device->peers[port].device >= 0 &&
+                   !loop->devices[device->peers[port].device]->crashed) {
             hand_over(loop, device->peers[port], vectors, number, now);
         } else {
             for (int i = 0; i < number; i++)
@@ -240,19 +272,20 @@ static void serve(xl_loop *loop, int number, uint64_t now) {
     xf_frame frames[BATCH];
     int count;
     do {
-        count = xf_poll(device->engine, now, frames, BATCH);
+        count = xf_poll_guarded(device->engine, now, frames, BATCH);
+        if (count == XF_ECRASHED) {
+            device_crashed(loop, device);
+            break;
+        }
         if (count > 0)
             transmit(loop, device, frames, count, now);
     } while (count == BATCH && !loop->handed); /* frames may come back for ever; the other devices have their turn */
     device->dirty = 0;
+    if (device->crashed)
+        return;
     device->deadline = xf_deadline(device->engine);
-    if (xf_pending(device->engine) && !atomic_get(&device->notified)) {
-        pthread_mutex_lock(&loop->events_lock);
-        atomic_set(&device->notified, 1);
-        pthread_mutex_unlock(&loop->events_lock);
-        uint64_t one = 1;
-        write(loop->events, &one, sizeof one);
-    }
+    if (xf_pending(device->engine))
+        announce(loop, device);
 }
 
 /* ---- one turn ---- */
@@ -286,7 +319,7 @@ static uint64_t serve_all(xl_loop *loop, uint64_t now) {
     uint64_t nearest = XF_NEVER;
     for (int i = 0; i < loop->device_count; i++) {
         struct device *device = loop->devices[i];
-        if (!device || !device->engine)
+        if (!device || !device->engine || device->crashed)
             continue;
         if (atomic_get(&loop->woken[i])) {
             atomic_set(&loop->woken[i], 0);
@@ -389,6 +422,8 @@ void xl_free(xl_loop *loop) {
 int xl_start(xl_loop *loop) {
     if (loop->running)
         return 0;
+    if (xf_guard())
+        return XF_ENOMEM;
     if (pthread_create(&loop->thread, NULL, run, loop) != 0)
         return XF_ENOMEM;
     loop->running = 1;
@@ -412,6 +447,7 @@ int xl_device_add(xl_loop *loop, xf_engine *engine) {
         } else {
             xf_catch_up(engine, CATCH_UP_NS);
             device->dirty = 1;
+            device->crashed = 0;
             device->deadline = XF_NEVER;
             atomic_put(&device->unattached_packets, 0);
             atomic_put(&device->unattached_bytes, 0);

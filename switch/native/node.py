@@ -61,6 +61,8 @@ class Switch:
         self.queues: list[tuple[int | None, int | None, dict[str, float]]] = []
         """(port, class, settings) in the order they were set, None = all; with `buffer` they last over a restart."""
         self.buffer = 0
+        self.ending: asyncio.Task[None] | None = None
+        """While what is left of a crashed switch is taken down."""
 
 
 class SwitchHost:
@@ -76,11 +78,13 @@ class SwitchHost:
         pcap: Path | None = None,
         tls: Tls | None = None,
         links_in_memory: bool = False,
+        crashed: Callable[[str, str], None] = lambda name, message: None,
     ) -> None:
         """`threads` packet threads share the switches; `pcap` is a folder for captures; `tls` is for every server.
 
         `links_in_memory` joins ports that name each other as peers within this process (one thread only): their
-        interfaces are not touched.
+        interfaces are not touched. `crashed` is told the name of a switch whose program has crashed and a sentence; the
+        switch is as if killed then.
 
         Raises BuildError, PacketLoopError.
         """
@@ -91,6 +95,7 @@ class SwitchHost:
         self._pcap = pcap
         self._tls = tls
         self._in_memory = links_in_memory
+        self._crashed = crashed
         self._switches: dict[str, Switch] = {}
         self._by_number: dict[tuple[int, int], Switch] = {}
         self._watches: dict[str, LinkWatch] = {}
@@ -311,12 +316,16 @@ class SwitchHost:
             switch.running.loop.link(switch.running.number, port.number, peer.running.number, int(peer_port))
 
     async def _halt(self, switch: Switch) -> None:
+        if switch.ending is not None:
+            await switch.ending
         running, switch.running = switch.running, None
-        if running is None:
-            return
+        if running is not None:
+            await self._take_down(running)
+
+    async def _take_down(self, running: _Running) -> None:
         await running.server.stop()
         await running.device.settle()
-        if running.sampler is not None:
+        if running.sampler is not None and not running.engine.crashed:
             running.sampler.sample(time.monotonic_ns(), everything=True)
             running.sampler.pauses(running.engine.take_pause_events())
         running.loop.remove_device(running.number)
@@ -391,6 +400,20 @@ class SwitchHost:
         if port not in self.ports_of(switch):
             raise StartError(f"switch {switch.spec.name} has no port {port}")
 
+    def _bury(self, switch: Switch, running: _Running, fault: str) -> None:
+        """The switch's program has crashed: as if killed, but that nothing is read from its engine any more."""
+        switch.running = None
+        switch.ending = asyncio.get_running_loop().create_task(self._take_down(running))
+        switch.ending.add_done_callback(lambda _: setattr(switch, "ending", None))
+        name = switch.spec.name
+        message = (
+            f"{name}: its program has crashed ({fault}); the others go on, and restart {name} starts it anew"
+        )
+        if self._records is not None:
+            self._records.write("note", time.monotonic_ns(), text=message)
+        self._log(message)
+        self._crashed(name, message)
+
     # ---- reports ----
     def _drain(self, place: int) -> None:
         for number in self._loops[place].take_pending():
@@ -398,6 +421,9 @@ class SwitchHost:
             if switch is None or switch.running is None:
                 continue
             running = switch.running
+            if fault := running.engine.crashed:
+                self._bury(switch, running, fault)
+                continue
             pending = running.engine.pending()
             running.device.drain(pending)
             if "pause" in pending:

@@ -24,6 +24,7 @@ enum xf_error {
     XF_ENOMEM = -6,  /* out of memory */
     XF_EINUSE = -7,  /* others still refer to it */
     XF_EABI = -8,    /* compiled for another version of the engine */
+    XF_ECRASHED = -9, /* a machine fault has ended the engine (guard.h) */
 };
 
 /* Why a frame was discarded. Counted per engine and, where a port is known, per port. */
@@ -72,6 +73,8 @@ unsigned xf_abi(void);
 xf_engine *xf_new(uint32_t device_id, uint32_t cpu_port, uint32_t drop_port, uint64_t timestamp_hz,
                   uint32_t priority_queues, uint64_t seed);
 void xf_free(xf_engine *e);
+/* The signal of the fault that has ended the engine, 0 = none. All that may be done with it then is xf_free. */
+int xf_crashed(const xf_engine *e);
 /* Replaces the program and all its state (tables, registers, counters); ports, queue limits, multicast groups and
  * clone sessions stay. Queued packets are dropped and counted. NULL unloads. `program` must outlive its use. */
 int xf_load(xf_engine *e, const struct xf_program *program);

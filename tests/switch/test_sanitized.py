@@ -35,7 +35,10 @@ def installed():
 
 @pytest.mark.parametrize(
     ("function", "argument", "says"),
-    [("beyond", 9, "AddressSanitizer: heap-buffer-overflow"), ("shifted", 40, "runtime error: shift exponent 40")],
+    [
+        ("beyond", 9, "AddressSanitizer: heap-buffer-overflow"),
+        ("shifted", 40, "runtime error: shift exponent 40"),
+    ],
 )
 def test_the_first_fault_ends_the_process_with_a_report(tmp_path, function, argument, says):
     (tmp_path / "probe.c").write_text(BROKEN)
