@@ -347,8 +347,8 @@ class FabricController:
     async def reset_accounting(self, switch: str, port: int) -> None:
         """Forget the bytes held for and queued at a port and resume its upstream.
 
-        Only for an idle port after a switch's own queue overflowed (counter `lost` above 0): frames dropped
-        behind the program's back are otherwise counted as held for ever.
+        Only for an idle port after a BMv2 switch's own queue overflowed (counter `lost` above 0): frames dropped
+        behind the program's back are otherwise counted as held for ever. The native switch hands them back.
         """
         await self._operate(OUT_RESET_PORT, switch, port)
 

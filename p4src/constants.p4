@@ -11,6 +11,7 @@ typedef bit<48> ticks_t; // the switch's P4 clock; the controller knows its rate
 const port_t LOOP_PORT = 508;
 const port_t TIMER_PORT = 509;
 const port_t CPU_PORT = 510;
+const port_t REFUSED_PORT = 511; // what the traffic manager refuses passes egress for it (state.p4)
 
 // Clone sessions that the controller installs
 const bit<32> PFC_SESSION = 1;    // to LOOP_PORT

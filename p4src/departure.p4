@@ -1,14 +1,12 @@
-/* Departure: what happens to an admitted packet at the moment its transmission starts. */
+/* Departure: what happens to an admitted packet at the moment its transmission starts, or when it is thrown away. */
 #ifndef XOFF_DEPARTURE
 #define XOFF_DEPARTURE
 
 #include "ecn.p4"
 #include "telemetry.p4"
 
-control Departure(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    Ecn() ecn;
-    Telemetry() telemetry;
-
+// Takes a packet's bytes off what is held and queued; `pfc_classes` is set if its upstream may send again.
+control Release(inout metadata_t meta) {
     action release() {
         bit<32> ingress_index = (bit<32>) (meta.in_port ++ meta.in_class);
         bit<32> egress_index = (bit<32>) (meta.out_port ++ meta.out_class);
@@ -27,6 +25,31 @@ control Departure(inout headers_t hdr, inout metadata_t meta, inout standard_met
         xoff_mask.write((bit<32>) meta.in_port, mask & ~drained);
         meta.pfc_classes = drained;
         meta.pfc_port = meta.in_port;
+    }
+
+    apply {
+        release();
+    }
+}
+
+// The traffic manager had no room for an admitted packet, which it counts.
+control Refusal(inout metadata_t meta, inout standard_metadata_t sm) {
+    Release() release;
+
+    apply {
+        release.apply(meta);
+        if (meta.pfc_classes != 0) {
+            clone_preserving_field_list(CloneType.E2E, PFC_SESSION, KEPT_BY_COPY);
+        }
+    }
+}
+
+control Departure(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+    Release() release;
+    Ecn() ecn;
+    Telemetry() telemetry;
+
+    action begin() {
         meta.wire_length = meta.length;
         tx_bytes.read(meta.tx_bytes, (bit<32>) sm.egress_port);
     }
@@ -47,7 +70,8 @@ control Departure(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     apply {
-        release();
+        release.apply(meta);
+        begin();
         egress_port.apply();
         ecn.apply(hdr, meta, sm);
         if (hdr.int_md.isValid() || meta.sampled == 1) {

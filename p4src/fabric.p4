@@ -4,7 +4,8 @@
  *  - Every frame that enters is sent, counted in one of the drop counters, or consumed (PFC, packet-out operations).
  *  - held_bytes, queue_bytes and port_bytes grow by a packet's `length` when ingress admits it and shrink by the same number
  *    when egress lets it go, exactly once: `admitted` travels with the packet, and nothing between drops it in P4. A
- *    frame that the target itself drops in between (which its queue limits must rule out) shows as `lost`.
+ *    frame that the target itself drops in between (which its queue limits must rule out) shows as `lost`; a target that
+ *    obeys `@xoff_refused` shows it to egress, for REFUSED_PORT, so that it is taken off too.
  *  - Within one queue packets leave in the order of their tickets, whatever is lost (hold.p4).
  *  - xoff_mask says, for each ingress port and class, whether the upstream has been told to pause; every change is followed by a
  *    frame that carries the state of its own departure (pfc.p4), repeated by the timer while it stays (cpu.p4).
@@ -105,6 +106,7 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
     Departure() departure;
     PfcSend() pfc_send;
     Report() report;
+    Refusal() refusal;
 
     action count_sent() {
         tx.count((bit<32>) (sm.egress_port ++ meta.out_class));
@@ -125,6 +127,11 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
             recirculate_preserving_field_list(KEPT_BY_TIMER);
         } else if (sm.egress_port == CPU_PORT) {
             report.apply(hdr, meta, sm);
+        } else if (sm.egress_port == REFUSED_PORT) {
+            if (meta.admitted == 1) {
+                refusal.apply(meta, sm);
+            }
+            mark_to_drop(sm);
         } else {
             if (meta.admitted == 1) {
                 hold.apply(hdr, meta, sm);

@@ -9,6 +9,7 @@
 #define QUEUES 4096
 
 // ---- bytes in the switch: added by ingress on admission, taken off by egress when the packet leaves its queue ----
+@xoff_refused // for REFUSED_PORT, where a target obeys it, egress gets what the traffic manager refused
 register<bit<32>>(QUEUES) held_bytes;  // by ingress port and class as received
 register<bit<32>>(QUEUES) queue_bytes; // by egress port and class
 register<bit<32>>(PORTS) port_bytes;   // by egress port

@@ -271,6 +271,7 @@ class _Source:
             *map(_read, GENERATOR),
             program.json_text,
             program.pause_register or "",
+            str(program.takes_refused),
         )
         self._file = self._cache / f"program-{self._key}.c"
         notes = self._file.with_suffix(".json")

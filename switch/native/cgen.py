@@ -491,6 +491,7 @@ class _Generator:
             "profile_count": len(profiles),
             "value_set_count": len(value_sets),
             "pause_register": pause,
+            "takes_refused": int(program.takes_refused),
         }
         for name in ("tables", "entries", "counters", "registers", "meters", "value_sets", "profiles"):
             fields[name] = name

@@ -353,6 +353,9 @@ void engine_sweep(xf_engine *e);
 void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, const void *source, uint32_t list);
 /* Takes a packet that egress sent to be recirculated, deparsed, through ingress again, or frees it. */
 void recirculate_pass(xf_engine *e, xf_packet *p);
+/* Tells a program that asks for it that the traffic manager has no room for a packet, or has thrown it away: it passes
+ * egress with the drop port for its egress port, of which nothing but clones comes. The packet stays the caller's. */
+void refused_pass(xf_engine *e, xf_packet *p, uint32_t cls);
 /* Runs egress on a dequeued packet; 1: ready to send (p->data, p->length final), 0: gone. */
 int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
 /* For a fabric, which holds the lock: xf_rx, xf_poll and xf_deadline with packets that change hands. */

@@ -205,6 +205,30 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
     port_enqueue(e, p, x.egress_spec);
 }
 
+static void egress_clone(xf_engine *e, const xf_ctx *x, xf_packet *p) {
+    const xf_replicas *s = x->clone_session ? clone_session(e, x->clone_session, p->packet_length) : NULL;
+    xf_packet *c = s ? copy(e, p, p->data, p->length, 1) : NULL;
+    if (!c) return;
+    e->program->reset_metadata(c->phv);
+    e->program->copy_fields(x->clone_list, c->phv, p->phv);
+    e->program->set_instance(c->phv, XF_CLONE_E2E);
+    send_clones(e, c, s);
+}
+
+void refused_pass(xf_engine *e, xf_packet *p, uint32_t cls) {
+    xf_ctx x;
+    if (!e->program->takes_refused) return;
+    context(e, &x);
+    x.frame = p->data;
+    x.length = p->length;
+    x.packet_length = p->packet_length;
+    x.ingress_length = p->ingress_length;
+    x.egress_port = e->drop_port;
+    x.qid = cls;
+    e->program->egress(&x, p->phv);
+    egress_clone(e, &x, p);
+}
+
 int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls) {
     const xf_program *prog = e->program;
     uint32_t headers, length;
@@ -225,17 +249,7 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls) {
     x.trail_end = x.trail + XF_TRAIL;
     prog->egress(&x, p->phv);
     p->packet_length = x.packet_length;
-
-    if (x.clone_session) {
-        const xf_replicas *s = clone_session(e, x.clone_session, p->packet_length);
-        xf_packet *c = s ? copy(e, p, p->data, p->length, 1) : NULL;
-        if (c) {
-            prog->reset_metadata(c->phv);
-            prog->copy_fields(x.clone_list, c->phv, p->phv);
-            prog->set_instance(c->phv, XF_CLONE_E2E);
-            send_clones(e, c, s);
-        }
-    }
+    egress_clone(e, &x, p);
     if (x.egress_spec == e->drop_port) {
         count_drop(e, XF_DROP_EGRESS, port->number, p->packet_length);
         packet_free(p);

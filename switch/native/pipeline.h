@@ -70,6 +70,7 @@ typedef struct xf_program {
     uint32_t digest_words; /* widest digest list */
     uint32_t table_count, entry_count, counter_count, register_count, meter_count, profile_count, value_set_count;
     int32_t pause_register; /* index, or -1 */
+    uint32_t takes_refused; /* what the traffic manager refuses passes egress, see refused_pass */
     const xf_table_desc *tables;
     const xf_entry_init *entries;
     const xf_array_desc *counters, *registers, *meters, *value_sets;

@@ -367,6 +367,8 @@ class Program:
     deparser: Node | None
     pause_register: str | None
     """The register annotated `@xoff_queue_pause`."""
+    takes_refused: bool
+    """A register is annotated `@xoff_refused`: what the traffic manager refuses passes egress as for the drop port."""
     root: Node
     log_messages: list[tuple[str, bool]] = field(default_factory=list)
     """Filled by the generator: (format or source text, is an assert) by message number."""

@@ -31,6 +31,7 @@ from switch.native.program import (
 )
 
 PAUSE_ANNOTATION = "@xoff_queue_pause"
+REFUSED_ANNOTATION = "@xoff_refused"
 
 
 def find_annotated_registers(p4info_text: str, annotation: str) -> list[str]:
@@ -160,6 +161,7 @@ class Reader:
             parser=self.pick(parsers, "parser"),
             deparser=self.pick(deparsers, "deparser"),
             pause_register=pause,
+            takes_refused=bool(find_annotated_registers(self.p4info_text or "", REFUSED_ANNOTATION)),
             root=self.root,
         )
         for table in self.tables.values():

@@ -42,12 +42,17 @@ void port_schedule(xf_engine *e, xf_port *p) {
     events_set(&e->events, EV_ID(EV_START, p->number), at);
 }
 
-static void refuse(xf_engine *e, xf_packet *pkt, xf_queue *q, int why, uint32_t port) {
-    static const enum xf_drop reasons[] = {XF_DROP_QUEUE_BYTES, XF_DROP_QUEUE_PACKETS, XF_DROP_BUFFER};
-    q->drop_packets[why]++;
-    q->drop_bytes[why] += pkt->packet_length;
-    count_drop(e, reasons[why], port, pkt->packet_length);
+static void discard(xf_engine *e, xf_packet *pkt, enum xf_drop reason, uint32_t port, uint32_t cls) {
+    count_drop(e, reason, port, pkt->packet_length);
+    refused_pass(e, pkt, cls);
     packet_free(pkt);
+}
+
+static void refuse(xf_engine *e, xf_packet *pkt, xf_port *p, uint32_t cls, int why) {
+    static const enum xf_drop reasons[] = {XF_DROP_QUEUE_BYTES, XF_DROP_QUEUE_PACKETS, XF_DROP_BUFFER};
+    p->queues[cls].drop_packets[why]++;
+    p->queues[cls].drop_bytes[why] += pkt->packet_length;
+    discard(e, pkt, reasons[why], p->number, cls);
 }
 
 void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
@@ -56,27 +61,25 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
     xf_port *p;
     xf_queue *q;
     if (cls >= e->priority_queues) {
-        count_drop(e, XF_DROP_PRIORITY, number, bytes);
-        packet_free(pkt);
+        discard(e, pkt, XF_DROP_PRIORITY, number, cls);
         return;
     }
     p = port_get(e, number);
     if (!p) {
-        count_drop(e, XF_DROP_NO_PORT, number, bytes);
-        packet_free(pkt);
+        discard(e, pkt, XF_DROP_NO_PORT, number, cls);
         return;
     }
     q = &p->queues[cls];
     if (q->bytes + bytes > q->limit_bytes) {
-        refuse(e, pkt, q, 0, number);
+        refuse(e, pkt, p, cls, 0);
         return;
     }
     if (q->count + 1 > q->limit_packets) {
-        refuse(e, pkt, q, 1, number);
+        refuse(e, pkt, p, cls, 1);
         return;
     }
     if (!XF_LIKELY(!e->buffer_size) && !buffer_admit(e, q, bytes)) {
-        refuse(e, pkt, q, 2, number);
+        refuse(e, pkt, p, cls, 2);
         return;
     }
     pkt->enq_qdepth = (uint32_t)q->count;
@@ -155,15 +158,15 @@ void port_start(xf_engine *e, xf_port *p) {
 }
 
 void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
+    xf_list queued = {NULL, NULL};
     uint32_t c;
     xf_packet *pkt;
     if (e->fabric) fabric_forget(e);
     for (c = 0; c < XF_CLASSES; c++) {
         xf_queue *q = &p->queues[c];
         while ((pkt = list_pop(&q->packets))) {
-            count_drop(e, reason, p->number, pkt->packet_length);
             if (e->buffer_size) buffer_release(e, q, pkt->packet_length);
-            packet_free(pkt);
+            list_push(&queued, pkt);
         }
         q->bytes = q->count = 0;
     }
@@ -174,6 +177,14 @@ void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
     p->nonempty = 0;
     events_set(&e->events, EV_ID(EV_LOOP, p->number), XF_NEVER);
     events_set(&e->events, EV_ID(EV_START, p->number), XF_NEVER);
+    while ((pkt = list_pop(&queued))) {
+        if (reason != XF_DROP_SWAP) { /* then the program and its state go too */
+            discard(e, pkt, reason, p->number, pkt->cls);
+        } else {
+            count_drop(e, reason, p->number, pkt->packet_length);
+            packet_free(pkt);
+        }
+    }
 }
 
 /* ---- pauses ---- */
@@ -273,9 +284,9 @@ int xf_port_remove(xf_engine *e, uint32_t number) {
     engine_lock(e);
     p = existing(e, number);
     if (p) {
-        port_clear(e, p, XF_DROP_NO_PORT);
         p->exists = 0;
         p->rate = 0;
+        port_clear(e, p, XF_DROP_NO_PORT);
     }
     engine_unlock(e);
     return p ? 0 : XF_ENOENT;

@@ -205,8 +205,13 @@ class _Reader:
             yield Step("fate", self._fate(record, kind == points.INGRESS_END), 1)
         elif kind == points.EGRESS:
             self._pipeline = "egress"
-            waiting = f"{record.c} packets were there when it came"
-            yield Step("queue", f"taken from queue {record.b} of port {record.a}; {waiting}", 0)
+            if record.a == self._engine.drop_port:
+                where = f"refused by the traffic manager: it passes egress for port {record.a}"
+            else:
+                where = (
+                    f"taken from queue {record.b} of port {record.a}; {record.c} packets were there when it came"
+                )
+            yield Step("queue", where, 0)
             instance = self._value(record.words, "standard_metadata", "instance_type")
             yield Step("egress", f"egress ({_INSTANCES.get(instance or 0, instance)})", 0)
         elif kind == points.DEPARSED:

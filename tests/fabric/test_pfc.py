@@ -244,3 +244,34 @@ def test_reset_clears_a_ports_accounting_and_resumes_its_upstream(switch: Make) 
     s.run(100_000)
     assert s.held(1, 3) == 0
     assert [quanta for _, quanta in pauses(s.take(1))] == [{3: 0}]
+
+
+def test_an_upstream_is_not_left_paused_for_frames_that_the_traffic_manager_had_no_room_for(
+    switch: Make,
+) -> None:
+    s = switch(star())
+    s.engine.set_queue(2, 3, limit_packets=15)  # less than XOFF plus headroom: frames beyond are lost
+    s.send(2, f.pfc({3: 0xFFFF}))
+    for index in range(30):
+        s.send(1, data(1, 2, psn=index))
+    assert s.engine.drops()["queue_packets"][0] == 15
+    assert (s.held(1, 3), s.queued(2, 3)) == (15 * 500, 15 * 500)
+    s.send(2, f.pfc({3: 0}), at=200_000)
+    s.drain()
+    assert [psn(frame) for frame in frames_of(s.take(2))] == list(range(15))
+    assert (s.held(1, 3), s.queued(2, 3)) == (0, 0)
+    assert s.engine.register_read("port_bytes", 2) == s.engine.register_read("xoff_mask", 1) == 0
+
+
+def test_a_port_that_goes_with_frames_in_its_queue_leaves_no_upstream_paused(switch: Make) -> None:
+    s = switch(star())
+    s.send(2, f.pfc({3: 0xFFFF}))
+    for index in range(30):
+        s.send(1, data(1, 2, psn=index))
+    s.run(400_000)
+    assert s.count("pfc_tx_xoff", 1, 3) == 1 and s.held(1, 3) == 30 * 500
+    s.take()
+    s.engine.remove_port(2)
+    s.drain()
+    assert [classes for _, classes in pauses(s.take(1))] == [{3: 0}]
+    assert (s.held(1, 3), s.queued(2, 3), s.count("pfc_tx_xon", 1, 3)) == (0, 0, 1)
