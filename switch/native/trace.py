@@ -208,9 +208,7 @@ class _Reader:
             if record.a == self._engine.drop_port:
                 where = f"refused by the traffic manager: it passes egress for port {record.a}"
             else:
-                where = (
-                    f"taken from queue {record.b} of port {record.a}; {record.c} packets were there when it came"
-                )
+                where = f"taken from queue {record.b} of port {record.a}; {record.c} packets were there when it came"
             yield Step("queue", where, 0)
             instance = self._value(record.words, "standard_metadata", "instance_type")
             yield Step("egress", f"egress ({_INSTANCES.get(instance or 0, instance)})", 0)
