@@ -1,4 +1,4 @@
-/* Everything that threads do at once, for ThreadSanitizer: `race_engine SECONDS`.
+/* Everything that threads do at once, for sanitizers: `race_engine SECONDS`.
  *
  * Two packet threads serve two switches each, in a chain 0 - 1 = 2 - 3 (- a link in memory, = a pair of sockets between the
  * threads); a thread feeds frames into the first and takes them out of the last. Meanwhile control threads write and read all

@@ -1,4 +1,4 @@
-"""The engine, the packet loop and the fabric under ThreadSanitizer: packet threads and control threads at once.
+"""The engine, the packet loop and the fabric under sanitizers: packet threads and control threads at once.
 
 `race_engine.c` says what the threads do. `XOFF_RACE_SECONDS` says for how long (default 3).
 """
@@ -19,32 +19,38 @@ from switch.native.cgen import generate
 from switch.native.program import Program
 
 SECONDS = int(os.environ.get("XOFF_RACE_SECONDS", "3"))
-COMPILE = ["gcc", "-std=gnu99", "-g", "-O1", "-w", "-fsanitize=thread", f"-I{build.HERE}"]
+COMPILE = ["gcc", "-std=gnu99", "-g", "-O1", "-w", f"-I{build.HERE}"]
+SANITIZERS = {
+    "thread": ["-fsanitize=thread"],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DXF_SANITIZE"],
+}
 
 
-def runner(folder: Path) -> list[str]:
-    """What to put before a program with ThreadSanitizer; skips the test where there is no such program.
+def runner(folder: Path, flags: list[str]) -> list[str]:
+    """What to put before a program with a sanitizer; skips the test where there is no such program.
 
-    Some kernels lay a process out at random in a way that the sanitizer of some compilers cannot take.
+    Some kernels lay a process out at random in a way that the sanitizers of some compilers cannot take.
     """
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     target = folder / "probe"
-    command = [*COMPILE, "-x", "c", "-", "-o", str(target)]
+    command = [*COMPILE, *flags, "-x", "c", "-", "-o", str(target)]
     if subprocess.run(
         command, input="int main(void){return 0;}", text=True, capture_output=True, check=False
     ).returncode:
-        pytest.skip("gcc has no ThreadSanitizer runtime")
+        pytest.skip(f"gcc has no runtime for {flags[0]}")
     for before in ([], ["setarch", "-R"]):
         if before and shutil.which(before[0]) is None:
             continue
         if subprocess.run([*before, str(target)], capture_output=True, check=False).returncode == 0:
             return before
-    pytest.skip("ThreadSanitizer does not run on this kernel")
+    pytest.skip(f"a program with {flags[0]} does not run on this kernel")
 
 
-def test_packet_threads_and_control_threads_do_not_race(tmp_path: Path) -> None:
-    before = runner(tmp_path)
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_packet_threads_and_control_threads_do_each_other_no_harm(sanitizer: str, tmp_path: Path) -> None:
+    flags = SANITIZERS[sanitizer]
+    before = runner(tmp_path, flags)
     json, p4info = compiled("entities")
     program = Program.from_text(json.read_text(), p4info.read_text())
     (tmp_path / "program.c").write_text(generate(program))
@@ -65,12 +71,12 @@ def test_packet_threads_and_control_threads_do_not_race(tmp_path: Path) -> None:
 
     def make(item: tuple[tuple[Path, str, list[str]], str]) -> None:
         (source, _, more), target = item
-        subprocess.run([*COMPILE, *more, "-c", str(source), "-o", target], check=True)
+        subprocess.run([*COMPILE, *flags, *more, "-c", str(source), "-o", target], check=True)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(make, zip(sources, objects, strict=True)))
     target = tmp_path / "race_engine"
-    subprocess.run([*COMPILE, *objects, "-o", str(target), "-lpthread"], check=True)
+    subprocess.run([*COMPILE, *flags, *objects, "-o", str(target), "-lpthread"], check=True)
     done = subprocess.run(
         [*before, str(target), str(SECONDS)],
         env={**os.environ, "TSAN_OPTIONS": "exitcode=66 second_deadlock_stack=1"},
