@@ -23,7 +23,7 @@ from controller.routing import BALANCE_MODES
 from controller.session import SessionError, pipeline_schema
 from controller.watchdog import Queue, Reading
 from switch.link import PFC_QUANTUM_BITS
-from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing
+from topologies.plan import CLASSES, ClassPolicy, FabricPlan, SwitchBalancing
 
 Emit = Callable[[dict[str, Any]], None]
 """Takes one record (docs/records.md); its `t` is there when the controller was given a clock."""
@@ -235,7 +235,7 @@ class FabricController:
         routes = {**kept, network: tuple(sorted(set(ports)))}
         await self._change(device, replace(device.intent, routes=routes))
 
-    async def set_load_balancing(self, mode: LoadBalancing, switches: Sequence[str] | None = None) -> None:
+    async def set_load_balancing(self, mode: SwitchBalancing, switches: Sequence[str] | None = None) -> None:
         """Change how a candidate is chosen, on all switches or the named ones."""
         if mode not in BALANCE_MODES:
             raise ControllerError(f"load balancing {mode!r} is unknown; accepted: {', '.join(BALANCE_MODES)}")

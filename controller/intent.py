@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topologies.plan import ClassPolicy, FabricPlan, LoadBalancing, PortPlan, SwitchPlan
+from topologies.plan import ClassPolicy, FabricPlan, PortPlan, SwitchBalancing, SwitchPlan
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class SwitchIntent:
     routes: Mapping[str, tuple[int, ...]]
     """Prefix to its candidate ports, before cordoning."""
     policies: Mapping[int, ClassPolicy]
-    balance: LoadBalancing
+    balance: SwitchBalancing
     class_map: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(egress port, class) to the class that packets have from there on."""
     cordoned: frozenset[int] = frozenset()
@@ -41,7 +41,7 @@ class SwitchIntent:
             timestamp_hz=timestamp_hz,
             routes={route.prefix: route.ports for route in switch.routes},
             policies=plan.classes,
-            balance=plan.load_balancing,
+            balance=plan.switch_balancing,
         )
 
     def candidates(self, prefix: str) -> tuple[int, ...]:

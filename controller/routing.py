@@ -10,9 +10,9 @@ from finsy.p4entity import P4EntityList
 
 from controller.intent import SwitchIntent
 from topologies.netns import FABRIC_MTU
-from topologies.plan import LoadBalancing, PortPlan
+from topologies.plan import PortPlan, SwitchBalancing
 
-BALANCE_MODES: dict[LoadBalancing, int] = {"ecmp": 0, "spray": 1, "adaptive": 2}
+BALANCE_MODES: dict[SwitchBalancing, int] = {"ecmp": 0, "spray": 1, "adaptive": 2}
 """Numbers of p4src/constants.p4."""
 ADAPTIVE_CANDIDATES = 8
 _GROUP_IDS = 0xFFFF

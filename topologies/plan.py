@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-LoadBalancing = Literal["ecmp", "spray", "adaptive"]
+LoadBalancing = Literal["ecmp", "spray", "adaptive", "reps"]
+"""How packets find their paths. `reps`: the hosts choose an entropy for each packet, the switches hash it."""
+SwitchBalancing = Literal["ecmp", "spray", "adaptive"]
+"""What a switch does among equal ports."""
 PortKind = Literal["host", "up", "down", "local", "global"]
 
 CLASSES = 8
@@ -123,6 +126,11 @@ class FabricPlan:
     """Wall seconds per fabric second (s): times are multiplied, rates divided, bytes kept."""
     mtu: int = 1024
     """RoCE path MTU: payload bytes per packet."""
+
+    @property
+    def switch_balancing(self) -> SwitchBalancing:
+        """What its switches do among equal ports."""
+        return "ecmp" if self.load_balancing == "reps" else self.load_balancing
 
     def wall_rate(self, fabric_bps: int) -> int:
         """Bit/s on the running clock of a fabric rate."""

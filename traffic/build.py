@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -17,10 +17,12 @@ from topologies.plan import FabricPlan
 from traffic.collectives.workload import Workload
 from traffic.errors import TrafficError
 from traffic.nic.config import (
+    ENTROPIES,
     CongestionConfig,
     NicConfig,
     QueuePairConfig,
     ReceiverConfig,
+    RepsConfig,
     TransportConfig,
 )
 from traffic.nic.congestion import make_parameters, wants_cnp, wants_telemetry
@@ -30,6 +32,8 @@ FIRST_QPN = 0x11
 """QPNs 0 and 1 are special in the IB specification; a round number apart is easy to see in a capture."""
 MULTIPATH_REORDER_WINDOW = 512
 """Packets that may arrive early when the fabric spreads a flow over several paths."""
+MOST_BUFFERED_ENTROPIES = 64
+MOST_EXPLORING_PACKETS = 65_535
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class TrafficOptions:
     congestion: CongestionConfig = field(default_factory=CongestionConfig)
     """Its `base_rtt_ns` of 0 means: work it out from the plan."""
     transport: TransportConfig | None = None
-    """None: the defaults, with a reorder window where the plan sprays or adapts."""
+    """None: the defaults, with a reorder window where the plan sends a flow over several paths."""
+    reps: RepsConfig = field(default_factory=RepsConfig)
+    """Used where the plan's load balancing is `reps`; its `explore_packets` of 0 means: work it out from the plan."""
     receivers: Mapping[str, ReceiverConfig] = field(default_factory=dict)
     """Slow receivers by host name."""
     seed: int = 1
@@ -111,8 +117,9 @@ def build_hosts(
     transport = options.transport
     if transport is None:
         multipath = plan.load_balancing != "ecmp"
+        each = wants_telemetry(congestion.name) or plan.load_balancing == "reps"
         transport = TransportConfig(
-            ack_interval=1 if wants_telemetry(congestion.name) else TransportConfig.ack_interval,
+            ack_interval=1 if each else TransportConfig.ack_interval,
             reorder_window=MULTIPATH_REORDER_WINDOW if multipath else 0,
         )
     if wants_telemetry(congestion.name) and plan.telemetry.mode != "host":
@@ -120,6 +127,7 @@ def build_hosts(
             f"congestion control {congestion.name} reads INT: the plan's telemetry mode must be 'host', "
             f"not {plan.telemetry.mode!r}."
         )
+    reps = _reps(plan, options.reps, congestion.base_rtt_ns)
     pairs, numbers = _connect(plan, workload, options.seed)
     sends: dict[str, list[SendConfig]] = {name: [] for name in hosts}
     receives = dict.fromkeys(hosts, 0)
@@ -151,11 +159,33 @@ def build_hosts(
             domain_id=plan.telemetry.domain_id,
             transport=transport,
             congestion=congestion,
+            reps=reps,
             receiver=options.receivers.get(host.name, ReceiverConfig()),
             queue_pairs=tuple(pairs[host.name]),
         )
         configs.append(EndpointConfig(nic, tuple(sends[host.name]), receives[host.name]))
     return tuple(configs)
+
+
+def _reps(plan: FabricPlan, config: RepsConfig, rtt_ns: int) -> RepsConfig | None:
+    """REPS as the NICs take it; None where the switches alone balance. TrafficError for a value out of range."""
+    if plan.load_balancing != "reps":
+        return None
+    for name, least, most in (
+        ("buffer", 1, MOST_BUFFERED_ENTROPIES),
+        ("entropies", 1, ENTROPIES),
+        ("explore_packets", 0, MOST_EXPLORING_PACKETS),
+        ("freezing_ns", 0, 10**12),
+    ):
+        if not least <= getattr(config, name) <= most:
+            raise TrafficError(
+                f"reps: {name}={getattr(config, name)} is not accepted; it is {least} to {most}."
+            )
+    if config.explore_packets:
+        return config
+    fastest = max((h.rate_bps for h in plan.hosts), default=0)
+    product = fastest * rtt_ns / 8e9 / plan.mtu
+    return replace(config, explore_packets=min(max(1, round(product)), MOST_EXPLORING_PACKETS))
 
 
 def _connect(

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from typing import Any, get_args
 
 from topologies.fabric import TopologyError
-from topologies.plan import CLASSES, ClassPolicy, FabricPlan, LoadBalancing, SwitchPlan
+from topologies.plan import CLASSES, ClassPolicy, FabricPlan, SwitchBalancing, SwitchPlan
 from topologies.policies import check_policy, override_policy
 from topologies.routes import RouteOverride
 from xoff.errors import XoffError
@@ -144,9 +144,11 @@ def _check_arguments(action: Action, where: str) -> None:
                 class_of(action, key)
         elif action.kind == "set_class_policy":
             class_of(action, "class")
-        elif action.kind == "set_load_balancing" and action.arguments["mode"] not in get_args(LoadBalancing):
+        elif action.kind == "set_load_balancing" and action.arguments["mode"] not in get_args(
+            SwitchBalancing
+        ):
             raise XoffError(
-                f"set_load_balancing: mode is one of {', '.join(get_args(LoadBalancing))}, "
+                f"set_load_balancing: mode is one of {', '.join(get_args(SwitchBalancing))}, "
                 f"not {action.arguments['mode']!r:.60}."
             )
         switches = action.arguments.get("switches")

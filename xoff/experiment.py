@@ -9,17 +9,17 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from xoff.actions import CONTROL_LATENCY_NS, parse_actions
+from xoff.balancing import Balancing, parse_balancing
 from xoff.errors import XoffError
 from xoff.units import format_time, parse_rate, parse_time
 from xoff.watchdog import parse_watchdog
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "load_balancing": ("ecmp", "spray", "adaptive"),
     "telemetry": ("off", "host", "edge"),
     "switch": ("auto", "native", "bmv2"),
     "clock": ("mininet", "virtual"),
@@ -51,7 +51,10 @@ class Experiment:
         "allreduce | reducescatter | allgather | alltoall | broadcast | incast:senders=15 | permutation, each with "
         "bytes=… (docs/traffic.md), or an HPCC flow.txt",
     )
-    load_balancing: str = _option("ecmp", "how a switch picks among equal ports: ecmp, spray or adaptive")
+    load_balancing: str = _option(
+        "ecmp",
+        "how packets find their paths: ecmp, spray or adaptive in the switches, or reps[:buffer=8,…] in the NICs",
+    )
     ecn: bool = _option(True, "mark ECN by RED on the egress queue")
     ecn_preset: str = _option(
         "lab", "marking thresholds: lab, hpcc, dctcp, dcqcn-paper or sonic (docs/topologies.md)"
@@ -122,6 +125,7 @@ class Experiment:
             raise XoffError("links: memory joins switches of one packet thread; packet_threads is 1 with it.")
         if self.clock == "virtual" and self.switch == "bmv2":
             raise XoffError("switch: the virtual clock runs the native switch; bmv2 needs clock: mininet.")
+        _in_key("load_balancing", parse_balancing, self.load_balancing)
         _in_key("rate", parse_rate, self.rate)
         for key in ("delay", "control_latency", "sample", "time_limit"):
             _in_key(key, parse_time, getattr(self, key))
@@ -147,6 +151,11 @@ class Experiment:
         """Wall (or simulated) seconds per fabric second on the chosen clock."""
         return 1.0 if self.clock == "virtual" else self.time_scale
 
+    @property
+    def balancing(self) -> Balancing:
+        """`load_balancing` taken apart."""
+        return parse_balancing(self.load_balancing)
+
     def clock_time(self, key: str) -> int:
         """Nanoseconds on the running clock of the option `key`, a duration in fabric time."""
         return round(parse_time(getattr(self, key)) * self.scale)
@@ -160,10 +169,11 @@ class Experiment:
         return yaml.safe_dump({f.name: getattr(self, f.name) for f in fields(self)}, sort_keys=False)
 
 
+Parsed = TypeVar("Parsed")
 TYPES = {int: "of type int", float: "a number", dict: "a mapping", list: "a list"}
 
 
-def _in_key(key: str, parse: Callable[[Any], int], value: Any) -> int:
+def _in_key(key: str, parse: Callable[[Any], Parsed], value: Any) -> Parsed:
     try:
         return parse(value)
     except XoffError as error:

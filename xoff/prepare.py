@@ -59,7 +59,7 @@ def build_plan(experiment: Experiment) -> FabricPlan:
         classes[int(cls)] = change
     options = PlanOptions(
         name=experiment.topology if isinstance(experiment.topology, str) else None,
-        load_balancing=experiment.load_balancing,  # type: ignore[arg-type]  # checked by Experiment
+        load_balancing=experiment.balancing.mode,
         telemetry=IntPolicy(mode=_telemetry(experiment)),  # type: ignore[arg-type]
         time_scale=experiment.scale,
         mtu=experiment.mtu,

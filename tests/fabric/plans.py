@@ -10,10 +10,10 @@ from topologies.plan import (
     FabricPlan,
     HostPlan,
     IntPolicy,
-    LoadBalancing,
     PortKind,
     PortPlan,
     Route,
+    SwitchBalancing,
     SwitchPlan,
 )
 
@@ -44,7 +44,7 @@ def star(
     rate_bps: int = 10**9,
     classes: dict[int, ClassPolicy] | None = None,
     groups: dict[str, tuple[int, ...]] | None = None,
-    balance: LoadBalancing = "ecmp",
+    balance: SwitchBalancing = "ecmp",
     telemetry: IntPolicy | None = None,
     kinds: dict[int, PortKind] | None = None,
     seed: int = 0x1234_5678,

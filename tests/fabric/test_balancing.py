@@ -12,7 +12,7 @@ from tests.fabric import frames as f
 from tests.fabric.native import NativeSwitch, ports_of
 from tests.fabric.plans import LOSSLESS, star
 from tests.fabric.traffic import data
-from topologies.plan import FabricPlan, LoadBalancing
+from topologies.plan import FabricPlan, SwitchBalancing
 
 Make = Callable[..., NativeSwitch]
 FAR = "10.9.0.1"
@@ -20,7 +20,7 @@ FLOWS = 2048
 
 
 def group_plan(
-    ports: tuple[int, ...], *, mode: LoadBalancing = "ecmp", seed: int = 0x1234_5678
+    ports: tuple[int, ...], *, mode: SwitchBalancing = "ecmp", seed: int = 0x1234_5678
 ) -> FabricPlan:
     """A star whose `ports` lead to 10.9.0.0/16; fast, so that queues stay empty."""
     return star(9, rate_bps=100 * 10**9, groups={"10.9.0.0/16": ports}, balance=mode, seed=seed)

@@ -12,6 +12,9 @@ from typing import Any
 
 CNP_CLASS = 6
 """Class of CNPs (DSCP 48), docs/architecture.md."""
+FIRST_ENTROPY = 0xC000
+"""Least UDP source port of RoCEv2 traffic; the greatest is 0xFFFF (the dynamic ports of RFC 6335)."""
+ENTROPIES = 0x10000 - FIRST_ENTROPY
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,20 @@ class TransportConfig:
     """Packets that may arrive early and be kept. 0 = go-back-N: any gap is answered with a NAK at once."""
     reorder_ns: int = 200_000
     """With a reorder window: a gap that is older than this when a packet arrives counts as a loss."""
+
+
+@dataclass(frozen=True)
+class RepsConfig:
+    """REPS: an entropy of its own for every packet (arXiv 2407.21625; names in brackets are the paper's)."""
+
+    buffer: int = 8
+    """Good entropies remembered (REPS_BUFFER_SIZE)."""
+    entropies: int = ENTROPIES
+    """UDP source ports to draw from (EVS_SIZE, 65,536 in the paper, which finds no difference down to 256)."""
+    explore_packets: int = 0
+    """Packets that explore when freezing ends (NUM_PKTS_BDP); 0: one bandwidth-delay product, from the plan."""
+    freezing_ns: int = 10_000_000
+    """How long exploration stops after a loss (FREEZING_TIMEOUT); 0: never. Default: uet-htsim `buffer_reps.cpp`."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,8 @@ class NicConfig:
     domain_id: int = 1
     transport: TransportConfig = field(default_factory=TransportConfig)
     congestion: CongestionConfig = field(default_factory=CongestionConfig)
+    reps: RepsConfig | None = None
+    """Entropies per packet, an ACK for each packet that brings its own back; None: one source port per queue pair."""
     receiver: ReceiverConfig = field(default_factory=ReceiverConfig)
     queue_pairs: tuple[QueuePairConfig, ...] = ()
 
@@ -121,6 +140,7 @@ class NicConfig:
                 "pfc_classes": tuple(data["pfc_classes"]),
                 "transport": TransportConfig(**data["transport"]),
                 "congestion": CongestionConfig(**data["congestion"]),
+                "reps": RepsConfig(**data["reps"]) if data["reps"] else None,
                 "receiver": ReceiverConfig(**data["receiver"]),
                 "queue_pairs": tuple(QueuePairConfig(**q) for q in data["queue_pairs"]),
             }

@@ -22,6 +22,7 @@ from traffic.nic.config import NicConfig, QueuePairConfig
 from traffic.nic.congestion import CongestionControl, algorithm, make_parameters, scaled
 from traffic.nic.egress import NEVER, PFC_CLASS, Egress
 from traffic.nic.receive_buffer import ReceiveBuffer
+from traffic.nic.reps import Reps
 from traffic.nic.requester import Requester, SendWork
 from traffic.nic.responder import SHAPES, Responder, read_aeth
 from traffic.wire import pfc, telemetry
@@ -149,6 +150,7 @@ class Nic:
                         base_rtt_ns=base_rtt,
                         parameters=parameters,
                     ),
+                    reps=self._reps(pair),
                     line_rate_bps=self.rate_bps,
                     payload=payload,
                     shim=shim,
@@ -163,11 +165,19 @@ class Nic:
                     transport=transport,
                     cnp_interval_ns=cnp_interval,
                     cnp_class=config.cnp_class,
+                    echo=config.reps is not None,
                     on_received=self._received,
                     send=self.egress.send,
                 ),
                 ipaddress.ip_address(pair.remote_ip).packed,
             )
+
+    def _reps(self, pair: QueuePairConfig) -> Reps | None:
+        config = self.config.reps
+        if config is None:
+            return None
+        freezing_ns = round(config.freezing_ns * self.config.time_scale)
+        return Reps(config, freezing_ns=freezing_ns, seed=pair.send_psn << 16 | pair.udp_source_port)
 
     # -- the node
 
@@ -333,7 +343,9 @@ class Nic:
                 self._drop("malformed", frame)
                 return
             requester = pair.requester
-            requester.on_acknowledge(packet.psn, aeth[0], packet.telemetry, now)
+            requester.on_acknowledge(
+                packet.psn, aeth[0], packet.telemetry, now, entropy=packet.source_port, marked=packet.becn > 0
+            )
             if not requester.scheduled and requester.has_next():
                 self.egress.wake(requester)
         elif opcode == _CNP:

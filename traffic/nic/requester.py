@@ -4,7 +4,8 @@ Rules. PSNs are whole numbers here that count on from the first one; only the wi
 not acknowledged) and `next_psn` lies what is in flight, `sent_psn` is the furthest that was ever sent, so a packet
 below it is a retransmission. A NAK or a timeout moves `next_psn` back to `una`; nothing else does.
 Retransmission timeouts are counted from the last progress; the timer runs only while something has been
-sent since the last rollback, so a paused link does not eat retries.
+sent since the last rollback, so a paused link does not eat retries. With REPS every packet has an entropy of its own,
+and an ACK that acknowledges nothing new still brings one back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from zlib import crc32
 from switch.link import PS_PER_S, wire_bytes
 from traffic.nic.config import QueuePairConfig, TransportConfig
 from traffic.nic.congestion import CongestionControl
+from traffic.nic.reps import Reps
 from traffic.wire import telemetry
 from traffic.wire.headers import (
     ECT0,
@@ -79,6 +81,7 @@ class Requester:
         mtu: int,
         transport: TransportConfig,
         congestion: CongestionControl,
+        reps: Reps | None,
         line_rate_bps: int,
         payload: bytes,
         shim: bytes,
@@ -93,6 +96,8 @@ class Requester:
         """
         self.config = config
         self.congestion = congestion
+        self.reps = reps
+        """Chooses each packet's source port; None: all have the flow's."""
         self.traffic_class = config.traffic_class
         self.scheduled = False
         self.next_ps = 0
@@ -119,7 +124,7 @@ class Requester:
             dscp=config.traffic_class << 3,
             ecn=ECT0,
         )
-        self._heads: dict[tuple[int, int], Head] = {}
+        self._heads: dict[tuple[int, int, int], Head] = {}
         self._unacked: deque[SendWork] = deque()
         self._to_send: deque[SendWork] = deque()
         self._retries = 0
@@ -182,7 +187,8 @@ class Requester:
         word = psn & PSN_MASK
         if last or (psn + 1) % self._transport.ack_interval == 0 or not self.has_next():
             word |= ACK_REQUEST
-        frame = self._build(opcode, size, word, work)
+        port = 0 if self.reps is None else self.reps.next_entropy()
+        frame = self._build(opcode, size, word, work, port)
         if psn < self.sent_psn:
             self.retransmitted += 1
             work.retransmitted += 1
@@ -203,9 +209,9 @@ class Requester:
             self._restart_timer(now)
         return frame
 
-    def _build(self, opcode: int, size: int, word: int, work: SendWork) -> bytes:
+    def _build(self, opcode: int, size: int, word: int, work: SendWork, source_port: int) -> bytes:
         first = opcode in _WITH_RETH
-        key = (opcode, size)
+        key = (opcode, size, source_port)
         head = self._heads.get(key)
         if head is None:
             if len(self._heads) >= MAX_HEADS:
@@ -213,7 +219,7 @@ class Requester:
             pad = -size & 3
             extra = (16 if first else 0) + (4 if opcode in _WITH_IMM else 0)
             head = self._heads[key] = self._template.head(
-                opcode, extra + size + pad, pad=pad, shim=self._shim
+                opcode, extra + size + pad, pad=pad, shim=self._shim, source_port=source_port
             )
         payload = self._payload if size == self._mtu else self._payload[:size] + bytes(-size & 3)
         if opcode == _WRITE_MIDDLE:
@@ -237,10 +243,21 @@ class Requester:
         work = self._unacked[0]
         return self._bytes_done + min(max(0, self.una - work.first_psn) * self._mtu, work.bytes)
 
-    def on_acknowledge(self, psn: int, syndrome: int, echoed: bytes | None, now: int) -> None:
-        """An ACK or NAK for this queue pair arrived."""
+    def on_acknowledge(
+        self,
+        psn: int,
+        syndrome: int,
+        echoed: bytes | None,
+        now: int,
+        *,
+        entropy: int = 0,
+        marked: bool = False,
+    ) -> None:
+        """An ACK or NAK for this queue pair arrived; `entropy` and `marked` are what REPS has brought back."""
         if self.failed:
             return
+        if self.reps is not None:
+            self.reps.on_ack(entropy, marked, now)
         kind = syndrome & SYNDROME_KIND_MASK
         distance = psn_distance(psn, self.una)
         acked = self.una + distance + (1 if kind == SYNDROME_KIND_ACK else 0)
@@ -254,7 +271,7 @@ class Requester:
             self._progress(acked, echoed, now)
         if syndrome == Syndrome.NAK_PSN_SEQUENCE and self.next_psn > acked:
             self._on_event(self, "nak", acked, now)
-            self._go_back(now)
+            self._lost(now)
 
     def _progress(self, acked: int, echoed: bytes | None, now: int) -> None:
         acked_bytes = (acked - self.una) * self._mtu
@@ -288,6 +305,11 @@ class Requester:
             work.ended = now
             self._bytes_done += work.bytes
             self._on_done(self, work, now)
+
+    def _lost(self, now: int) -> None:
+        if self.reps is not None:
+            self.reps.on_failure(now)
+        self._go_back(now)
 
     def _go_back(self, now: int) -> None:
         self.next_psn = self.una
@@ -324,7 +346,7 @@ class Requester:
         self._rto = round(self._rto * self._transport.rto_backoff)
         self.congestion.on_timeout(now=now)
         self._on_event(self, "timeout", self.una, now)
-        self._go_back(now)
+        self._lost(now)
 
     def take_failed(self) -> tuple[SendWork, ...]:
         """The messages that the error state has cut off, each once."""

@@ -4,17 +4,21 @@ Rules. `expected` is the next packet in order, a whole number like the requester
 and is acknowledged again. A packet after it opens a gap: without a reorder window it is dropped and the gap is answered
 by one NAK, which is not repeated until the expected packet has come (IB specification 9.7.5.1.3); with one, it is
 kept, and the NAK is sent when the window is exceeded or the gap has lasted too long.
+With `echo` (REPS) every packet, whether expected, early or a duplicate, is answered by an ACK or NAK of its own that
+has the packet's UDP source port, and BECN set when the packet had CE.
 Payload is not stored: what counts is that every byte came once, in a message of the announced length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from traffic.nic.config import QueuePairConfig, TransportConfig
 from traffic.wire.headers import (
     AETH_BYTES,
+    CE,
     IMMDT_BYTES,
     NOT_ECT,
     PSN_MASK,
@@ -75,10 +79,11 @@ class Responder:
         transport: TransportConfig,
         cnp_interval_ns: int | None,
         cnp_class: int,
+        echo: bool,
         on_received: Callable[[Responder, int | None, int, int], None],
         send: Callable[[int, bytes | Callable[[int], bytes]], None],
     ) -> None:
-        """`transport` and `cnp_interval_ns` are on the driving clock.
+        """`transport` and `cnp_interval_ns` are on the driving clock. `echo`: an ACK for every packet, for REPS.
 
         `on_received(self, immediate, bytes, now)`: a message is complete. `send(class, frame)` queues a frame or
         a function that makes it when its turn comes.
@@ -111,6 +116,7 @@ class Responder:
         self._received = 0
         self._cnp_interval = cnp_interval_ns
         self._cnp_class = cnp_class
+        self._echo = echo
         self._next_cnp = 0
         self._template = self._flow(prototype, config.traffic_class)
         self._cnp_frame = self._flow(prototype, cnp_class).cnp()
@@ -143,6 +149,15 @@ class Responder:
 
     def on_data(self, packet: FrameReader, now: int) -> str:
         """A data packet whose checksums hold; returns why it was dropped, or an empty string."""
+        reason = self._take(packet, now)
+        if self._echo and reason not in ("qp_error", "malformed"):
+            entropy, marked = packet.source_port, packet.ecn == CE
+            self._send(
+                self.config.traffic_class, partial(self._make_response, entropy=entropy, marked=marked)
+            )
+        return reason
+
+    def _take(self, packet: FrameReader, now: int) -> str:
         if self.failed:
             return "qp_error"
         if packet.telemetry is not None:
@@ -240,11 +255,12 @@ class Responder:
     # -- acknowledgements
 
     def _respond(self) -> None:
-        if not self._response_queued:
+        """Answer with the next turn on the link; with `echo` the packet's own answer says it."""
+        if not self._response_queued and not self._echo:
             self._response_queued = True
             self._send(self.config.traffic_class, self._make_response)
 
-    def _make_response(self, now: int) -> bytes:
+    def _make_response(self, now: int, *, entropy: int = 0, marked: bool = False) -> bytes:
         """The ACK or NAK, made when its turn on the link has come, so that it says all that has arrived by then."""
         self._response_queued = False
         shim = b""
@@ -252,9 +268,11 @@ class Responder:
             shim = echo_of(self.last_telemetry)
         if self._nak_due is not None:
             syndrome, self._nak_due = self._nak_due, None
-            return self._template.acknowledge(self.expected & PSN_MASK, syndrome, self.msn & PSN_MASK, shim)
+            psn = self.expected
+        else:
+            syndrome, psn = Syndrome.ACK_UNLIMITED, self.expected - 1
         return self._template.acknowledge(
-            (self.expected - 1) & PSN_MASK, Syndrome.ACK_UNLIMITED, self.msn & PSN_MASK, shim
+            psn & PSN_MASK, syndrome, self.msn & PSN_MASK, shim, source_port=entropy, becn=marked
         )
 
 

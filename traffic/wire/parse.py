@@ -36,6 +36,7 @@ class FrameReader:
         "_icrc",
         "_ip",
         "ack_request",
+        "becn",
         "body",
         "dqpn",
         "ecn",
@@ -45,6 +46,7 @@ class FrameReader:
         "psn",
         "reason",
         "source_ip",
+        "source_port",
         "telemetry",
     )
 
@@ -62,6 +64,9 @@ class FrameReader:
         self.ack_request = 0
         self.psn = 0
         self.source_ip = b""
+        self.source_port = 0
+        self.becn = 0
+        """The BTH's BECN bit: the packet that this one answers met congestion."""
         self.body = 0
         """Offset of the first byte after the BTH."""
         self.end = 0
@@ -77,7 +82,7 @@ class FrameReader:
             return self._refuse("malformed")
         (
             ethertype, version_ihl, tos, total, fragment, protocol, source, destination,
-            _, port, udp_bytes, _, opcode, flags, qpn, psn,
+            source_port, port, udp_bytes, _, opcode, flags, qpn, psn,
         ) = _IPV4.unpack_from(frame)  # fmt: skip
         if ethertype != ETHERTYPE_IPV4:
             return self._read_ipv6(frame) if ethertype == ETHERTYPE_IPV6 else self._refuse("not_roce")
@@ -127,9 +132,11 @@ class FrameReader:
         self.ecn = tos & 3
         self.opcode = opcode
         self.dqpn = qpn & 0xFFFFFF
+        self.becn = qpn >> 30 & 1
         self.ack_request = psn >> 31
         self.psn = psn & 0xFFFFFF
         self.source_ip = source
+        self.source_port = source_port
         self.body = IPV4_AFTER_BTH
         self.end = total + 10 - pad
         return True
@@ -138,7 +145,8 @@ class FrameReader:
         if len(frame) < IPV6_AFTER_BTH + ICRC_BYTES:
             return self._refuse("malformed")
         (
-            _, word, payload, protocol, _, source, destination, _, port, udp_bytes, _, opcode, flags, qpn, psn,
+            _, word, payload, protocol, _, source, destination,
+            source_port, port, udp_bytes, _, opcode, flags, qpn, psn,
         ) = _IPV6.unpack_from(frame)  # fmt: skip
         if word >> 28 != 6 or payload > len(frame) - 54:
             return self._refuse("malformed")
@@ -175,9 +183,11 @@ class FrameReader:
         self.ecn = word >> 20 & 3
         self.opcode = opcode
         self.dqpn = qpn & 0xFFFFFF
+        self.becn = qpn >> 30 & 1
         self.ack_request = psn >> 31
         self.psn = psn & 0xFFFFFF
         self.source_ip = source
+        self.source_port = source_port
         self.body = IPV6_AFTER_BTH
         self.end = payload + 50 - pad
         return True

@@ -34,6 +34,7 @@ BTH_BYTES_BEFORE_PSN = 8
 INT_PORT_BYTES = INT_UDP_PORT.to_bytes(2, "big")
 PAD_SHIFT = 4
 ACK_REQUEST = 1 << 31
+MAX_ACK_HEADS = 256
 
 
 def ipv4_checksum(header: bytes) -> int:
@@ -64,7 +65,6 @@ class FlowTemplate:
         self._network = IPV6_BYTES if self.ipv6 else IPV4_BYTES
         self.bth = ETHERNET_BYTES + self._network + UDP_BYTES
         """Offset of the BTH."""
-        udp = ETHERNET_BYTES + self._network
         address = ipaddress.ip_address(remote_ip).packed
         if len(address) != (16 if self.ipv6 else 4):
             raise ValueError(f"{remote_ip} is not of the IP version of the NIC.")
@@ -75,16 +75,20 @@ class FlowTemplate:
         else:
             self._frame[15] = tos
             self._frame[30:34] = address
-        self._frame[udp : udp + 2] = source_port.to_bytes(2, "big")
+        self._source_port = source_port
         self._remote_qpn = remote_qpn
-        self._ack_heads: dict[int, Head] = {}
-        """By length of the echoed telemetry."""
+        self._ack_heads: dict[tuple[int, int], Head] = {}
+        """By length of the echoed telemetry, and source port."""
 
-    def prefix(self, after_bth: int, extra: int = 0) -> bytes:
-        """Ethernet, IP and UDP for a packet with `after_bth` bytes between BTH and ICRC and `extra` before the BTH."""
+    def prefix(self, after_bth: int, extra: int = 0, source_port: int = 0) -> bytes:
+        """Ethernet, IP and UDP for a packet with `after_bth` bytes between BTH and ICRC and `extra` before the BTH.
+
+        `source_port` 0 is the flow's own.
+        """
         frame = self._frame
         udp_bytes = UDP_BYTES + extra + BTH_BYTES + after_bth + ICRC_BYTES
         udp = ETHERNET_BYTES + self._network
+        frame[udp : udp + 2] = (source_port or self._source_port).to_bytes(2, "big")
         frame[udp + 4 : udp + 6] = udp_bytes.to_bytes(2, "big")
         if self.ipv6:
             frame[18:20] = udp_bytes.to_bytes(2, "big")
@@ -95,30 +99,53 @@ class FlowTemplate:
         return bytes(frame[: self.bth])
 
     def head(
-        self, opcode: int, after_bth: int, *, pad: int = 0, becn: bool = False, shim: bytes = b""
+        self,
+        opcode: int,
+        after_bth: int,
+        *,
+        pad: int = 0,
+        becn: bool = False,
+        shim: bytes = b"",
+        source_port: int = 0,
     ) -> Head:
         """The start of a packet with `after_bth` bytes (pad included) between its BTH and its ICRC.
 
         `shim`: INT headers to put between UDP and BTH. The ICRC is that of the packet without them, as the
-        receiver will see it.
+        receiver will see it. `source_port` 0 is the flow's own.
         """
         flags = self._frame[self.bth + 1] & 0xCF | pad << PAD_SHIFT
         pkey = bytes(self._frame[self.bth + 2 : self.bth + 4])
         qpn = self._remote_qpn.to_bytes(3, "big")
         start = bytes((opcode, flags)) + pkey
-        icrc = crc32(start + b"\xff" + qpn, prefix_state(self.prefix(after_bth)))
+        icrc = crc32(start + b"\xff" + qpn, prefix_state(self.prefix(after_bth, 0, source_port)))
         variant = bytes((BECN if becn else 0,))
-        outer = self.prefix(after_bth, len(shim))
+        outer = self.prefix(after_bth, len(shim), source_port)
         if shim:
             outer = outer[: -UDP_BYTES + 2] + INT_PORT_BYTES + outer[-UDP_BYTES + 4 :] + shim
         return Head(outer + start + variant + qpn, icrc)
 
-    def acknowledge(self, psn: int, syndrome: int, msn: int, shim: bytes = b"") -> bytes:
-        """An ACK or NAK; `shim` echoes telemetry."""
-        head = self._ack_heads.get(len(shim))
+    def acknowledge(
+        self,
+        psn: int,
+        syndrome: int,
+        msn: int,
+        shim: bytes = b"",
+        *,
+        source_port: int = 0,
+        becn: bool = False,
+    ) -> bytes:
+        """An ACK or NAK; `shim` echoes telemetry, `source_port` and `becn` a packet's entropy and mark."""
+        key = len(shim), source_port
+        head = self._ack_heads.get(key)
         if head is None:
-            head = self._ack_heads[len(shim)] = self.head(Opcode.ACKNOWLEDGE, AETH_BYTES, shim=shim)
+            if len(self._ack_heads) >= MAX_ACK_HEADS:
+                self._ack_heads.clear()
+            head = self._ack_heads[key] = self.head(
+                Opcode.ACKNOWLEDGE, AETH_BYTES, shim=shim, source_port=source_port
+            )
         data, icrc = head
+        if becn:
+            data = b"".join((data[:-4], bytes((BECN,)), data[-3:]))
         if shim:
             data = data[: self.bth] + shim + data[-BTH_BYTES_BEFORE_PSN:]
         body = BE32.pack(psn) + BE32.pack(syndrome << 24 | msn)

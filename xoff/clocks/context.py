@@ -67,7 +67,14 @@ def make_context(experiment: Experiment) -> RunContext:
             )
         receivers[host] = ReceiverConfig(drain_bps=parse_rate(rate))
     endpoints = build_hosts(
-        plan, workload, TrafficOptions(congestion=congestion, receivers=receivers, seed=experiment.seed)
+        plan,
+        workload,
+        TrafficOptions(
+            congestion=congestion,
+            receivers=receivers,
+            reps=experiment.balancing.reps,
+            seed=experiment.seed,
+        ),
     )
     return RunContext(experiment, plan, workload, endpoints, actions, compile_program(experiment))
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from switch.native.abi import Frame
 from switch.native.build import BuildError, extension
 
-VERSION = 1
+VERSION = 2
 NEVER = 2**64 - 1
 CLASSES = 8
 FRAMES = 64
@@ -62,11 +62,13 @@ class Config(Structure):
             (name, c_uint64)
             for name in ("base_rtt_ns", "drain_bps", "limit_bytes", "xoff_bytes", "xon_bytes")
         ),
+        ("reps_freezing_ns", c_uint64),
         ("rto_backoff", c_double),
         ("parameters", c_double * PARAMETERS),
         *((name, c_uint32) for name in ("mtu", "ack_interval", "retry_limit", "reorder_window")),
         *((name, c_uint32) for name in ("congestion", "cnp_class", "pfc_classes", "pause_quanta")),
         *((name, c_uint32) for name in ("ipv6", "prototype_bytes", "shim_bytes")),
+        *((name, c_uint32) for name in ("reps_buffer", "reps_entropies", "reps_explore")),
         ("mac", c_uint8 * 8),
         ("ip", c_uint8 * 16),
         ("prototype", c_uint8 * 96),
@@ -146,14 +148,20 @@ RESPONDER = (
 )
 
 
+REPS = ("explored", "recycled", "freezes")
+
+
 class PairStats(Structure):
     """xn_pair_stats."""
 
     _fields_ = (
-        *((name, c_uint64) for name in (*REQUESTER, *RESPONDER, "outstanding")),
+        *((name, c_uint64) for name in (*REQUESTER, *RESPONDER, "outstanding", *REPS)),
         ("window", c_int64),
         *((name, c_double) for name in ("rate_bps", "target_bps", "alpha", "utilisation")),
-        *((name, c_uint32) for name in ("failure", "stopped", "receiver_failed", "telemetry_bytes")),
+        *(
+            (name, c_uint32)
+            for name in ("failure", "stopped", "receiver_failed", "telemetry_bytes", "frozen")
+        ),
     )
 
 

@@ -182,7 +182,7 @@ void xn_start(xn_nic *nic, uint64_t at_ps) {
     if (e->control[c].count) {
         xn_control item = control_take(&e->control[c]);
         if (item.kind == XN_FRAME) p = item.u.packet;
-        else p = item.kind == XN_RESPONSE ? xn_make_response(item.u.pair) : xn_make_cnp(item.u.pair);
+        else p = item.kind == XN_CNP ? xn_make_cnp(item.u.pair) : xn_make_response(item.u.pair, item.entropy, item.marked);
     } else {
         flow = ready_take(e, c);
         p = xn_next_frame(flow, at_ps);

@@ -8,8 +8,11 @@
 #define PAYLOADS 8
 
 static uint32_t table[8][256];
+static uint32_t port_change[2][256]; /* by the port's first and second byte */
 static xn_payload *payloads[PAYLOADS];
 static xf_mutex once;
+
+static uint32_t register_over(uint32_t c, const uint8_t *p, uint32_t n);
 
 static void make_table(void) {
     uint32_t i, k;
@@ -20,6 +23,13 @@ static void make_table(void) {
     }
     for (k = 1; k < 8; k++)
         for (i = 0; i < 256; i++) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < 256; i++) {
+            /* Behind the source port come 6 bytes of UDP and the first 8 of the BTH. */
+            uint8_t bytes[2 + 6 + 8] = {0};
+            bytes[k] = (uint8_t)i;
+            port_change[k][i] = register_over(0, bytes, sizeof bytes);
+        }
 }
 
 static uint32_t register_over(uint32_t c, const uint8_t *p, uint32_t n) {
@@ -41,6 +51,8 @@ uint32_t xn_crc_payload(uint32_t state, const xn_payload *p) {
     return ~(p->advance[0][c & 255] ^ p->advance[1][c >> 8 & 255] ^ p->advance[2][c >> 16 & 255] ^
              p->advance[3][c >> 24] ^ p->crc);
 }
+
+uint32_t xn_crc_port(uint32_t bits) { return port_change[0][bits >> 8 & 255] ^ port_change[1][bits & 255]; }
 
 static xn_payload *make_payload(uint32_t mtu) {
     xn_payload *p = calloc(1, sizeof *p + mtu);

@@ -139,7 +139,7 @@ void xn_deliver(xn_nic *nic, const xf_packet *p, uint64_t now) {
             drop(nic, XN_DROP_MALFORMED, length, NO_CLASS);
             return;
         }
-        xn_on_acknowledge(pair, packet.psn, packet.body[0], packet.telemetry, packet.telemetry_bytes, now);
+        xn_on_acknowledge(pair, &packet, now);
         wake(nic, &pair->requester);
     } else if (packet.opcode == CNP) {
         pair->requester.cnps++;
@@ -438,6 +438,10 @@ int xn_pair_read(xn_nic *nic, uint32_t qpn, xn_pair_stats *out) {
     out->stale_acks = r->stale_acks;
     out->next_ps = r->next_ps;
     for (work = r->unacked; work; work = work->next) out->outstanding++;
+    out->explored = r->reps.explored;
+    out->recycled = r->reps.recycled;
+    out->freezes = r->reps.freezes;
+    out->frozen = r->reps.frozen;
     out->window = r->cc.window;
     out->rate_bps = r->cc.rate;
     if (r->cc.kind == XN_DCQCN) {

@@ -8,13 +8,14 @@
 
 #include "packet.h"
 
-#define XN_ABI 1
+#define XN_ABI 2
 #define XN_CLASSES 8
 #define XN_PFC_CLASS 7
 #define XN_NEVER UINT64_MAX
 #define XN_MAX_SHIM 1024 /* INT shim, header and stack: 4 + 4 * 255 */
 #define XN_PARAMETERS 16
 #define XN_PSN_MASK 0xffffffu
+#define XN_ENTROPIES 64 /* most that REPS remembers of a queue pair */
 
 enum xn_congestion { XN_LINE_RATE, XN_DCQCN, XN_HPCC };
 
@@ -47,11 +48,13 @@ typedef struct xn_config {
     int64_t cnp_interval_ns; /* negative: no CNPs */
     uint64_t base_rtt_ns;
     uint64_t drain_bps, limit_bytes, xoff_bytes, xon_bytes;
+    uint64_t reps_freezing_ns;
     double rto_backoff;
     double parameters[XN_PARAMETERS]; /* of the congestion control, in the order of its init function */
     uint32_t mtu, ack_interval, retry_limit, reorder_window;
     uint32_t congestion, cnp_class, pfc_classes, pause_quanta;
     uint32_t ipv6, prototype_bytes, shim_bytes;
+    uint32_t reps_buffer, reps_entropies, reps_explore; /* reps_buffer 0: no REPS */
     uint8_t mac[8], ip[16];
     uint8_t prototype[96]; /* Ethernet, IP, UDP, BTH as scapy built them */
     uint8_t shim[16];      /* INT headers of a fresh packet */
@@ -109,10 +112,10 @@ typedef struct xn_stats {
 typedef struct xn_pair_stats {
     uint64_t una, next_psn, sent_psn, retransmitted, bytes_sent, bytes_acked, cnps_received, stale_acks, next_ps;
     uint64_t expected, msn, bytes_received, duplicates, out_of_order, naks, cnps_sent, early_peak;
-    uint64_t outstanding;
+    uint64_t outstanding, explored, recycled, freezes;
     int64_t window; /* negative: none */
     double rate_bps, target_bps, alpha, utilisation;
-    uint32_t failure, stopped, receiver_failed, telemetry_bytes;
+    uint32_t failure, stopped, receiver_failed, telemetry_bytes, frozen;
 } xn_pair_stats;
 
 /* ---- inside ---- */
@@ -130,7 +133,7 @@ typedef struct xn_reading {
     const uint8_t *source_ip, *telemetry;
     uint32_t size; /* extended headers and payload, without pad */
     uint32_t telemetry_bytes;
-    uint32_t ecn, opcode, dqpn, ack_request, psn;
+    uint32_t ecn, opcode, dqpn, ack_request, psn, source_port, becn;
 } xn_reading;
 
 /* CRC of a payload that is known: advancing a state over it takes four look-ups (icrc.c). */
@@ -171,6 +174,13 @@ typedef struct xn_cc {
     } u;
 } xn_cc;
 
+typedef struct xn_reps {
+    uint64_t random, frozen_until, explored, recycled, freezes;
+    uint32_t explore;
+    uint8_t size, head, valid, filled, frozen;
+    uint16_t buffer[XN_ENTROPIES];
+} xn_reps;
+
 typedef struct xn_work {
     struct xn_work *next;
     uint64_t bytes, first_psn, end_psn, posted, started;
@@ -200,6 +210,7 @@ typedef struct xn_requester {
     uint8_t middle[96];
     uint32_t middle_bytes, middle_icrc, middle_opcode;
     xn_cc cc;
+    xn_reps reps;
 } xn_requester;
 
 typedef struct xn_responder {
@@ -252,6 +263,7 @@ typedef struct xn_paced {
 enum xn_control_kind { XN_FRAME, XN_RESPONSE, XN_CNP };
 typedef struct xn_control {
     enum xn_control_kind kind;
+    uint16_t entropy, marked; /* of the packet that a response answers; entropy 0: the flow's own port */
     union {
         xf_packet *packet;
         xn_pair *pair;
@@ -307,6 +319,8 @@ struct xn_nic {
 /* icrc.c */
 uint32_t xn_crc(uint32_t state, const uint8_t *data, uint32_t count); /* as zlib's crc32 */
 uint32_t xn_crc_payload(uint32_t state, const xn_payload *payload);
+/* By what the state behind a head changes when its UDP source port changes by these bits. */
+uint32_t xn_crc_port(uint32_t bits);
 const xn_payload *xn_payload_of(uint32_t mtu);
 
 /* template.c */
@@ -315,6 +329,8 @@ void xn_flow_init(xn_flow *flow, const xn_config *config, const xn_pair_config *
 uint32_t xn_head(const xn_flow *flow, uint8_t *out, uint32_t opcode, uint32_t after_bth, uint32_t pad, uint32_t becn,
                  const uint8_t *shim, uint32_t shim_bytes, uint32_t *icrc);
 uint32_t xn_head_icrc(const xn_flow *flow, uint32_t opcode, uint32_t after_bth, uint32_t pad);
+/* Gives a finished head another UDP source port; what its ICRC state changes by. */
+uint32_t xn_set_port(const xn_flow *flow, uint8_t *head, uint32_t port);
 
 /* parse.c */
 enum xn_drop xn_read(const xn_nic *nic, const xf_packet *p, xn_reading *out);
@@ -345,13 +361,19 @@ double xn_double(uint64_t value); /* nearest; tcc has no conversion of its own f
 void xn_hpcc_init(xn_cc *cc, const xn_config *config);
 void xn_hpcc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const xn_hop *hops, uint32_t count);
 
+/* reps.c */
+void xn_reps_init(xn_reps *reps, const xn_config *config, const xn_pair_config *pair);
+uint32_t xn_reps_next(xn_reps *reps, const xn_config *config);
+void xn_reps_ack(xn_reps *reps, const xn_config *config, uint32_t entropy, uint32_t marked, uint64_t now);
+void xn_reps_failure(xn_reps *reps, const xn_config *config, uint64_t now);
+
 /* requester.c */
 void xn_requester_init(xn_pair *pair);
 void xn_requester_free(xn_pair *pair);
 void xn_requester_post(xn_requester *r, xn_work *work, uint32_t mtu, uint64_t now);
 int xn_has_next(const xn_requester *r, uint32_t mtu);
 xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps);
-void xn_on_acknowledge(xn_pair *pair, uint32_t psn, uint32_t syndrome, const uint8_t *echoed, uint32_t bytes, uint64_t now);
+void xn_on_acknowledge(xn_pair *pair, const xn_reading *packet, uint64_t now);
 void xn_on_timeout(xn_pair *pair, uint64_t now);
 void xn_fail_all(xn_pair *pair, uint64_t now);
 
@@ -360,7 +382,7 @@ int xn_responder_init(xn_pair *pair);
 void xn_responder_free(xn_pair *pair);
 int xn_on_congestion(xn_pair *pair, uint64_t now);
 enum xn_drop xn_on_data(xn_pair *pair, const xn_reading *packet, uint64_t now);
-xf_packet *xn_make_response(xn_pair *pair);
+xf_packet *xn_make_response(xn_pair *pair, uint32_t entropy, uint32_t marked);
 xf_packet *xn_make_cnp(xn_pair *pair);
 
 /* receive_buffer.c */

@@ -176,6 +176,22 @@ class _Congestion:
         return float(self._nic.pair_stats(self._qpn).utilisation)
 
 
+class _Reps:
+    """What REPS counts."""
+
+    def __init__(self, nic: NativeNic, qpn: int) -> None:
+        self._nic, self._qpn = nic, qpn
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it does not explore."""
+        return bool(self._nic.pair_stats(self._qpn).frozen)
+
+    def __getattr__(self, name: str) -> int:
+        """`explored`, `recycled`, `freezes`."""
+        return _counted(self._nic, self._qpn, name, abi.REPS)
+
+
 class NativeRequester:
     """The sending half of a queue pair, read from C."""
 
@@ -183,6 +199,7 @@ class NativeRequester:
         self._nic = nic
         self.config = config
         self.congestion = _Congestion(nic, config.qpn)
+        self.reps = None if nic.config.reps is None else _Reps(nic, config.qpn)
 
     @property
     def outstanding(self) -> tuple[SendWork, ...]:
@@ -510,6 +527,13 @@ def native_config(config: NicConfig) -> abi.Config:
         "ipv6": int(":" in config.ip),
         "prototype_bytes": len(prototype),
     }
+    if (reps := config.reps) is not None:
+        values |= {
+            "reps_buffer": reps.buffer,
+            "reps_entropies": reps.entropies,
+            "reps_explore": reps.explore_packets,
+            "reps_freezing_ns": round(reps.freezing_ns * scale),
+        }
     native = abi.Config(**values)
     parameters = scaled(cls, make_parameters(config.congestion), scale)
     for i, parameter in enumerate(PARAMETERS[name]):

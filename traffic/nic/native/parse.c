@@ -101,6 +101,8 @@ static enum xn_drop read_udp(const xn_nic *nic, const xf_packet *p, uint32_t len
     xf_store16(masked + 8 + network + 4, udp_bytes);
     masked[8 + bytes - 1] = masked[8 + bytes - 2] = 0xff;
     if (!icrc_good(nic, p, masked, 8 + bytes, bth, udp_bytes - 12, out->size)) return XN_DROP_ICRC;
+    out->source_port = (uint32_t)xf_load16(frame + udp);
+    out->becn = bth[4] >> 6 & 1;
     out->opcode = bth[0];
     out->dqpn = (uint32_t)xf_load32(bth + 4) & 0xffffff;
     out->ack_request = bth[8] >> 7;

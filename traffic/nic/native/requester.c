@@ -22,6 +22,7 @@ void xn_requester_init(xn_pair *pair) {
     r->una = r->next_psn = r->sent_psn = r->tail_psn = pair->config.send_psn;
     r->rto = config->rto_ns;
     xn_flow_init(&r->flow, config, &pair->config, r->traffic_class << 3, ECT0);
+    xn_reps_init(&r->reps, config, &pair->config);
 }
 
 static void works_free(xn_requester *r) {
@@ -96,6 +97,7 @@ static xf_packet *build(xn_requester *r, uint32_t opcode, uint32_t size, uint32_
     } else {
         head = xn_head(&r->flow, at, opcode, extended + size + pad, pad, 0, config->shim, config->shim_bytes, &icrc);
     }
+    if (config->reps_buffer) icrc ^= xn_set_port(&r->flow, at, xn_reps_next(&r->reps, config));
     at += head;
     xf_store32(at, word);
     if (first) {
@@ -217,12 +219,19 @@ static void progress(xn_pair *pair, uint64_t acked, const uint8_t *echoed, uint3
     }
 }
 
-void xn_on_acknowledge(xn_pair *pair, uint32_t psn, uint32_t syndrome, const uint8_t *echoed, uint32_t bytes,
-                       uint64_t now) {
+static void lost(xn_pair *pair, uint64_t now) {
+    const xn_config *config = &pair->nic->config;
+    if (config->reps_buffer) xn_reps_failure(&pair->requester.reps, config, now);
+    go_back(&pair->requester);
+}
+
+void xn_on_acknowledge(xn_pair *pair, const xn_reading *packet, uint64_t now) {
     xn_requester *r = &pair->requester;
-    uint32_t kind = syndrome & SYNDROME_KIND;
-    int64_t distance = (int64_t)((psn - (uint32_t)r->una) & XN_PSN_MASK), acked, una = (int64_t)r->una;
+    const xn_config *config = &pair->nic->config;
+    uint32_t syndrome = packet->body[0], kind = syndrome & SYNDROME_KIND;
+    int64_t distance = (int64_t)((packet->psn - (uint32_t)r->una) & XN_PSN_MASK), acked, una = (int64_t)r->una;
     if (r->failed) return;
+    if (config->reps_buffer) xn_reps_ack(&r->reps, config, packet->source_port, packet->becn, now);
     if (distance & 0x800000) distance -= XN_PSN_MASK + 1;
     acked = una + distance + (kind == KIND_ACK);
     if (acked > (int64_t)r->sent_psn || acked < una || (kind == KIND_ACK && acked == una)) {
@@ -233,10 +242,10 @@ void xn_on_acknowledge(xn_pair *pair, uint32_t psn, uint32_t syndrome, const uin
         fail(pair, XN_REMOTE_ERROR, now);
         return;
     }
-    if (acked > una) progress(pair, (uint64_t)acked, echoed, bytes, now);
+    if (acked > una) progress(pair, (uint64_t)acked, packet->telemetry, packet->telemetry_bytes, now);
     if (syndrome == NAK_PSN_SEQUENCE && (int64_t)r->next_psn > acked) {
         xn_log(pair->nic, XN_NAKED, pair->config.qpn, 0, now, (uint64_t)acked & XN_PSN_MASK);
-        go_back(r);
+        lost(pair, now);
     }
 }
 
@@ -258,7 +267,7 @@ void xn_on_timeout(xn_pair *pair, uint64_t now) {
     r->retries++;
     r->rto = (uint64_t)xn_round(xn_double(r->rto) * config->rto_backoff);
     xn_log(pair->nic, XN_TIMED_OUT, pair->config.qpn, 0, now, r->una & XN_PSN_MASK);
-    go_back(r);
+    lost(pair, now);
 }
 
 void xn_fail_all(xn_pair *pair, uint64_t now) {

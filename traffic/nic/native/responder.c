@@ -8,6 +8,7 @@ enum { ACKNOWLEDGE = 0x11, CNP = 0x81 };
 #define NAK_INVALID_REQUEST 0x61u
 #define CNP_PAYLOAD_BYTES 16u
 #define AETH_BYTES 4u
+#define CE 3u
 
 typedef struct shape {
     uint8_t first, last, write, immediate, header_bytes;
@@ -38,9 +39,11 @@ void xn_responder_free(xn_pair *pair) {
     free(pair->responder.telemetry);
 }
 
-static void send(xn_pair *pair, enum xn_control_kind kind, uint32_t cls) {
+static void send(xn_pair *pair, enum xn_control_kind kind, uint32_t cls, uint32_t entropy, uint32_t marked) {
     xn_control item;
     item.kind = kind;
+    item.entropy = (uint16_t)entropy;
+    item.marked = (uint16_t)marked;
     item.u.pair = pair;
     xn_send(pair->nic, cls, item);
 }
@@ -51,7 +54,7 @@ int xn_on_congestion(xn_pair *pair, uint64_t now) {
     if (interval < 0 || now < r->next_cnp) return 0;
     r->next_cnp = now + (uint64_t)interval;
     r->cnps++;
-    send(pair, XN_CNP, pair->nic->config.cnp_class);
+    send(pair, XN_CNP, pair->nic->config.cnp_class, 0, 0);
     return 1;
 }
 
@@ -59,9 +62,9 @@ int xn_on_congestion(xn_pair *pair, uint64_t now) {
 
 static void respond(xn_pair *pair) {
     xn_responder *r = &pair->responder;
-    if (r->response_queued) return;
+    if (r->response_queued || pair->nic->config.reps_buffer) return; /* REPS: each packet has its own answer */
     r->response_queued = 1;
-    send(pair, XN_RESPONSE, pair->config.traffic_class);
+    send(pair, XN_RESPONSE, pair->config.traffic_class, 0, 0);
 }
 
 /* The next packet in order; 0 (and the error state) when it does not fit the message. */
@@ -150,7 +153,7 @@ static uint32_t close_gap(xn_pair *pair, uint64_t now) {
     return ack_request;
 }
 
-enum xn_drop xn_on_data(xn_pair *pair, const xn_reading *packet, uint64_t now) {
+static enum xn_drop take(xn_pair *pair, const xn_reading *packet, uint64_t now) {
     xn_responder *r = &pair->responder;
     const shape *s = &shapes[packet->opcode];
     const uint8_t *at = packet->body;
@@ -194,6 +197,13 @@ enum xn_drop xn_on_data(xn_pair *pair, const xn_reading *packet, uint64_t now) {
     }
 }
 
+enum xn_drop xn_on_data(xn_pair *pair, const xn_reading *packet, uint64_t now) {
+    enum xn_drop reason = take(pair, packet, now);
+    if (pair->nic->config.reps_buffer && reason != XN_DROP_QP_ERROR && reason != XN_DROP_MALFORMED)
+        send(pair, XN_RESPONSE, pair->config.traffic_class, packet->source_port, packet->ecn == CE);
+    return reason;
+}
+
 /* ---- what goes back ---- */
 
 static void finish(xf_packet *p, uint32_t head, uint32_t body_bytes, uint32_t icrc) {
@@ -205,9 +215,9 @@ static void finish(xf_packet *p, uint32_t head, uint32_t body_bytes, uint32_t ic
 }
 
 /* The ACK or NAK, made when its turn on the link has come, so that it says all that has arrived by then. */
-xf_packet *xn_make_response(xn_pair *pair) {
+xf_packet *xn_make_response(xn_pair *pair, uint32_t entropy, uint32_t marked) {
     xn_responder *r = &pair->responder;
-    uint32_t shim_bytes = r->telemetry_bytes, head, syndrome = ACK_UNLIMITED, psn = (uint32_t)r->expected - 1;
+    uint32_t shim_bytes = r->telemetry_bytes, head, syndrome = ACK_UNLIMITED, psn = (uint32_t)r->expected - 1, icrc;
     xf_packet *p = packet_new(pair->nic->pool, 14 + 40 + 8 + shim_bytes + 12 + AETH_BYTES + 4);
     r->response_queued = 0;
     if (r->nak_due) {
@@ -220,12 +230,14 @@ xf_packet *xn_make_response(xn_pair *pair) {
         r->ack_icrc = xn_head_icrc(&r->flow, ACKNOWLEDGE, AETH_BYTES, 0);
         r->ack_known = 1;
     }
-    head = xn_head(&r->flow, p->data, ACKNOWLEDGE, AETH_BYTES, 0, 0, r->telemetry, shim_bytes, NULL);
+    icrc = r->ack_icrc;
+    head = xn_head(&r->flow, p->data, ACKNOWLEDGE, AETH_BYTES, 0, marked, r->telemetry, shim_bytes, NULL);
+    if (entropy) icrc ^= xn_set_port(&r->flow, p->data, entropy);
     /* The echo has no hop remaining, so that switches leave it alone. */
     if (shim_bytes) p->data[head - 8 - shim_bytes + 7] = 0;
     xf_store32(p->data + head, psn & XN_PSN_MASK);
     xf_store32(p->data + head + 4, (uint64_t)syndrome << 24 | (r->msn & XN_PSN_MASK));
-    finish(p, head, 8, r->ack_icrc);
+    finish(p, head, 8, icrc);
     return p;
 }
 

@@ -75,6 +75,13 @@ uint32_t xn_head_icrc(const xn_flow *flow, uint32_t opcode, uint32_t after_bth, 
     return xn_crc(prefix_crc(flow, frame), start, 8);
 }
 
+uint32_t xn_set_port(const xn_flow *flow, uint8_t *head, uint32_t port) {
+    uint8_t *at = head + ETHERNET_BYTES + flow->network_bytes;
+    uint32_t bits = port ^ (uint32_t)xf_load16(at);
+    xf_store16(at, port);
+    return xn_crc_port(bits);
+}
+
 uint32_t xn_head(const xn_flow *flow, uint8_t *out, uint32_t opcode, uint32_t after_bth, uint32_t pad, uint32_t becn,
                  const uint8_t *shim, uint32_t shim_bytes, uint32_t *icrc) {
     uint32_t udp = ETHERNET_BYTES + flow->network_bytes;
