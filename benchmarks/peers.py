@@ -78,8 +78,14 @@ def slow_core(k: int, links: int) -> list[dict[str, Any]]:
     ]
 
 
+REPS = {"ecn": True, "ecn_preset": "uec"}
+"""What REPS steers by: a queue's packets are all marked before it pauses anybody."""
+
+
 def permutation(k: int, hosts: int, mode: str, theirs: str, **options: Any) -> Case:
     """A permutation on a full fat tree."""
+    if mode == "reps":
+        options = REPS | options
     cc = options.get("congestion_control", "none")
     mtu = options.get("mtu", MTU)
     return Case(
@@ -108,16 +114,26 @@ def oversubscribed(hosts: int, leaves: int, spines: int, theirs: str) -> Case:
     )  # fmt: skip
 
 
-def degraded(k: int, links: int, mode: str, theirs: str) -> Case:
+def degraded(k: int, links: int, mode: str, theirs: str, **options: Any) -> Case:
     """A permutation on a fat tree with slow links at its core."""
     hosts = k**3 // 4
+    if mode == "reps":
+        options = REPS | options
+    how = options.get("congestion_control", "none") + (", no PFC" if options.get("pfc") is False else "")
     return Case(
-        f"permutation {hosts}, {links} slow core link{'s' if links > 1 else ''}, {mode}, none", theirs,
+        f"permutation {hosts}, {links} slow core link{'s' if links > 1 else ''}, {mode}, {how}", theirs,
         flow_ns(MTU) + path_ns(MTU),
-        {"topology": f"fattree:k={k}", "workload": PERMUTATION, "load_balancing": mode, "actions": slow_core(k, links)},
+        {
+            "topology": f"fattree:k={k}", "workload": PERMUTATION, "load_balancing": mode,
+            "actions": slow_core(k, links), **options,
+        },
         seeds=(1, 2, 3) if hosts < 1000 else (1,), hosts=hosts,
     )  # fmt: skip
 
+
+WITH_REPS = ("mprdma", "none", "dcqcn", "dcqcn:preset=hpcc", "hpcc")
+WITHOUT_PFC = {"pfc": False, "classes": {3: {"queue_limit_bytes": 800_000}}}
+"""Queues of five bandwidth-delay products, as uet-htsim has them where nothing is trimmed."""
 
 CASES = [
     incast("none", "htsim_roce 2451.3: 1.000", mtu=MTU),
@@ -137,6 +153,15 @@ CASES = [
     oversubscribed(128, 8, 4, "(1,024 hosts: htsim_uec 785.8: 1.191)"),
     degraded(8, 1, "spray", "(1,024 hosts: htsim oblivious 280.8: 1.59)"),
     degraded(8, 1, "adaptive", "(1,024 hosts: htsim REPS 206.7: 1.17)"),
+    *(permutation(4, 16, "reps", "htsim_uec 194.0: 1.101", congestion_control=cc) for cc in WITH_REPS),
+    *(permutation(8, 128, "reps", "htsim_uec 200.9: 1.140", congestion_control=cc) for cc in WITH_REPS),
+    *(
+        degraded(8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control=cc)
+        for cc in WITH_REPS
+    ),
+    degraded(
+        8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control="mprdma", **WITHOUT_PFC
+    ),
 ]
 
 LARGEST = [
@@ -146,6 +171,9 @@ LARGEST = [
     oversubscribed(1024, 32, 8, "htsim_uec 785.8: 1.191"),
     degraded(16, 8, "spray", "htsim oblivious 280.8: 1.59"),
     degraded(16, 8, "adaptive", "htsim REPS 206.7: 1.17"),
+    *(permutation(16, 1024, "reps", "htsim_uec 200.5: 1.138", congestion_control=cc) for cc in WITH_REPS),
+    *(degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control=cc) for cc in WITH_REPS),
+    degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **WITHOUT_PFC),
 ]
 
 

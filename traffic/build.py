@@ -25,7 +25,7 @@ from traffic.nic.config import (
     RepsConfig,
     TransportConfig,
 )
-from traffic.nic.congestion import make_parameters, wants_cnp, wants_telemetry
+from traffic.nic.congestion import make_parameters, wants_cnp, wants_echo, wants_telemetry
 from traffic.wire.prototype import data_frame
 
 FIRST_QPN = 0x11
@@ -114,10 +114,11 @@ def build_hosts(
             congestion.name, congestion.preset, congestion.parameters, base_rtt_ns(plan)
         )
     parameters = make_parameters(congestion)
+    echo = plan.load_balancing == "reps" or wants_echo(congestion.name)
     transport = options.transport
     if transport is None:
         multipath = plan.load_balancing != "ecmp"
-        each = wants_telemetry(congestion.name) or plan.load_balancing == "reps"
+        each = echo or wants_telemetry(congestion.name)
         transport = TransportConfig(
             ack_interval=1 if each else TransportConfig.ack_interval,
             reorder_window=MULTIPATH_REORDER_WINDOW if multipath else 0,
@@ -160,6 +161,7 @@ def build_hosts(
             transport=transport,
             congestion=congestion,
             reps=reps,
+            echo=echo,
             receiver=options.receivers.get(host.name, ReceiverConfig()),
             queue_pairs=tuple(pairs[host.name]),
         )

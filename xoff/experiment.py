@@ -57,7 +57,7 @@ class Experiment:
     )
     ecn: bool = _option(True, "mark ECN by RED on the egress queue")
     ecn_preset: str = _option(
-        "lab", "marking thresholds: lab, hpcc, dctcp, dcqcn-paper or sonic (docs/topologies.md)"
+        "lab", "marking thresholds: lab, hpcc, dctcp, dcqcn-paper, uec or sonic (docs/topologies.md)"
     )
     pfc: bool = _option(True, "pause the lossless class with 802.1Qbb frames instead of dropping")
     telemetry: str = _option(

@@ -123,7 +123,9 @@ class NicConfig:
     transport: TransportConfig = field(default_factory=TransportConfig)
     congestion: CongestionConfig = field(default_factory=CongestionConfig)
     reps: RepsConfig | None = None
-    """Entropies per packet, an ACK for each packet that brings its own back; None: one source port per queue pair."""
+    """An entropy for every packet (needs `echo`); None: one source port per queue pair."""
+    echo: bool = False
+    """Every packet is answered by an ACK of its own, with its source port and its mark."""
     receiver: ReceiverConfig = field(default_factory=ReceiverConfig)
     queue_pairs: tuple[QueuePairConfig, ...] = ()
 

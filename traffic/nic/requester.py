@@ -4,8 +4,10 @@ Rules. PSNs are whole numbers here that count on from the first one; only the wi
 not acknowledged) and `next_psn` lies what is in flight, `sent_psn` is the furthest that was ever sent, so a packet
 below it is a retransmission. A NAK or a timeout moves `next_psn` back to `una`; nothing else does.
 Retransmission timeouts are counted from the last progress; the timer runs only while something has been
-sent since the last rollback, so a paused link does not eat retries. With REPS every packet has an entropy of its own,
-and an ACK that acknowledges nothing new still brings one back.
+sent since the last rollback, so a paused link does not eat retries.
+Where every packet is answered on its own (`echo`), an ACK that acknowledges nothing new still says that a packet has
+arrived: the window then counts packets without an answer, so that one that waits on a slow path does not stop those on
+others, and the requester is never further ahead than the responder keeps packets.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ class Requester:
         transport: TransportConfig,
         congestion: CongestionControl,
         reps: Reps | None,
+        echo: bool,
         line_rate_bps: int,
         payload: bytes,
         shim: bytes,
@@ -124,6 +127,13 @@ class Requester:
             dscp=config.traffic_class << 3,
             ecn=ECT0,
         )
+        self._echo = echo
+        self._furthest = (
+            transport.reorder_window if echo and transport.reorder_window else MAX_OUTSTANDING - 1
+        )
+        """Packets that `next_psn` may be ahead of `una`."""
+        self._unanswered = 0
+        """With `echo`: packets sent since the last rollback that no ACK has answered."""
         self._heads: dict[tuple[int, int, int], Head] = {}
         self._unacked: deque[SendWork] = deque()
         self._to_send: deque[SendWork] = deque()
@@ -160,9 +170,10 @@ class Requester:
         """Whether a packet may go as soon as pacing allows."""
         if not self._to_send or self.failed or self.stopped:
             return False
-        flight = self.next_psn - self.una
+        ahead = self.next_psn - self.una
+        flight = self._unanswered if self._echo else ahead
         window = self.congestion.window_bytes
-        return flight < MAX_OUTSTANDING and (window is None or flight * self._mtu < window)
+        return ahead <= self._furthest and (window is None or flight * self._mtu < window)
 
     def next_frame(self, start_ps: int) -> bytes | None:
         """The next packet; pacing counts from its start."""
@@ -176,6 +187,7 @@ class Requester:
         last = psn + 1 == work.end_psn
         size = work.bytes - (psn - work.first_psn) * mtu if last else mtu
         self.next_psn = psn + 1
+        self._unanswered += 1
         congestion = self.congestion
         if last:
             opcode = _WRITE_ONLY_IMM if first else _WRITE_LAST_IMM
@@ -253,11 +265,14 @@ class Requester:
         entropy: int = 0,
         marked: bool = False,
     ) -> None:
-        """An ACK or NAK for this queue pair arrived; `entropy` and `marked` are what REPS has brought back."""
+        """An ACK or NAK for this queue pair arrived; `entropy` and `marked` are those of the packet that it answers."""
         if self.failed:
             return
-        if self.reps is not None:
-            self.reps.on_ack(entropy, marked, now)
+        if self._echo:
+            self._unanswered = max(0, self._unanswered - 1)
+            if self.reps is not None:
+                self.reps.on_ack(entropy, marked, now)
+            self.congestion.on_echo(now=now, marked=marked)
         kind = syndrome & SYNDROME_KIND_MASK
         distance = psn_distance(psn, self.una)
         acked = self.una + distance + (1 if kind == SYNDROME_KIND_ACK else 0)
@@ -289,7 +304,7 @@ class Requester:
         if acked < self.next_psn:
             self._restart_timer(now)
         else:
-            self._deadline = 0
+            self._deadline = self._unanswered = 0
         self.congestion.advance(now=now)
         self.congestion.on_ack(
             now=now,
@@ -309,10 +324,12 @@ class Requester:
     def _lost(self, now: int) -> None:
         if self.reps is not None:
             self.reps.on_failure(now)
+        self.congestion.on_loss(now=now)
         self._go_back(now)
 
     def _go_back(self, now: int) -> None:
         self.next_psn = self.una
+        self._unanswered = 0
         self._to_send = deque(work for work in self._unacked if work.end_psn > self.una)
         self._probes.clear()  # Karn: a packet sent twice gives no sample
         self._deadline = 0
@@ -344,7 +361,6 @@ class Requester:
             return
         self._retries += 1
         self._rto = round(self._rto * self._transport.rto_backoff)
-        self.congestion.on_timeout(now=now)
         self._on_event(self, "timeout", self.una, now)
         self._lost(now)
 

@@ -1,4 +1,4 @@
-"""Congestion control by name: `none`, `dcqcn`, `hpcc`. A new one is a class in a file here and a line in ALGORITHMS."""
+"""Congestion control by name. A new one is a class in a file here and a line in ALGORITHMS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from traffic.nic.config import CongestionConfig
 from traffic.nic.congestion.base import CongestionControl
 from traffic.nic.congestion.dcqcn import Dcqcn
 from traffic.nic.congestion.hpcc import Hpcc
+from traffic.nic.congestion.mprdma import MpRdma
 from traffic.nic.congestion.none import LineRate
 
 __all__ = [
@@ -18,13 +19,19 @@ __all__ = [
     "make_parameters",
     "scaled",
     "wants_cnp",
+    "wants_echo",
     "wants_telemetry",
 ]
 
 LARGEST_PARAMETER = 1e15
 """A petabit a second, a petabyte, or 11 days in ns."""
 
-ALGORITHMS: dict[str, type[CongestionControl]] = {"none": LineRate, "dcqcn": Dcqcn, "hpcc": Hpcc}
+ALGORITHMS: dict[str, type[CongestionControl]] = {
+    "none": LineRate,
+    "dcqcn": Dcqcn,
+    "hpcc": Hpcc,
+    "mprdma": MpRdma,
+}
 
 
 def algorithm(name: str) -> type[CongestionControl]:
@@ -45,6 +52,11 @@ def wants_cnp(name: str) -> bool:
 def wants_telemetry(name: str) -> bool:
     """Whether ACKs must bring INT."""
     return algorithm(name).uses_telemetry
+
+
+def wants_echo(name: str) -> bool:
+    """Whether every packet must have an ACK of its own."""
+    return algorithm(name).uses_echo
 
 
 def make_parameters(config: CongestionConfig) -> dict[str, float]:

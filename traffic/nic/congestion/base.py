@@ -32,6 +32,8 @@ class CongestionControl(ABC):
     """CE marks at the receiver are answered with CNPs."""
     uses_telemetry: ClassVar[bool] = False
     """ACKs bring INT."""
+    uses_echo: ClassVar[bool] = False
+    """Every packet has an ACK of its own, which says whether it was marked."""
 
     rate_bps: float
     """Pace at which packets may start, bit/s."""
@@ -65,5 +67,8 @@ class CongestionControl(ABC):
     def on_cnp(self, *, now: int) -> None:  # noqa: B027
         """The receiver saw congestion."""
 
-    def on_timeout(self, *, now: int) -> None:  # noqa: B027
-        """The retransmission timer expired."""
+    def on_echo(self, *, now: int, marked: bool) -> None:  # noqa: B027
+        """Where every packet has an ACK of its own: one came, with the word whether the packet was marked."""
+
+    def on_loss(self, *, now: int) -> None:  # noqa: B027
+        """A NAK or a timeout says that a packet was lost."""

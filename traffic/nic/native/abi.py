@@ -31,7 +31,7 @@ EVENTS = 1024
 PARAMETERS = 16
 MAX_SHIM = 1024
 
-CONGESTION = ("none", "dcqcn", "hpcc")
+CONGESTION = ("none", "dcqcn", "hpcc", "mprdma")
 DROP_REASONS = (
     "receive_buffer",
     "malformed",
@@ -68,7 +68,7 @@ class Config(Structure):
         *((name, c_uint32) for name in ("mtu", "ack_interval", "retry_limit", "reorder_window")),
         *((name, c_uint32) for name in ("congestion", "cnp_class", "pfc_classes", "pause_quanta")),
         *((name, c_uint32) for name in ("ipv6", "prototype_bytes", "shim_bytes")),
-        *((name, c_uint32) for name in ("reps_buffer", "reps_entropies", "reps_explore")),
+        *((name, c_uint32) for name in ("echo", "reps_buffer", "reps_entropies", "reps_explore")),
         ("mac", c_uint8 * 8),
         ("ip", c_uint8 * 16),
         ("prototype", c_uint8 * 96),

@@ -1,4 +1,4 @@
-/* Congestion control: line rate and DCQCN (congestion/none.py, dcqcn.py). HPCC is in hpcc.c.
+/* Congestion control: line rate and DCQCN (congestion/none.py, dcqcn.py). HPCC and MP-RDMA have files of their own.
  *
  * Every expression on floating-point numbers is in the order of the Python one, so that the bits are the same; the
  * build keeps the compiler from fusing them. */
@@ -166,6 +166,7 @@ int xn_cc_init(xn_cc *cc, const xn_config *config) {
     cc->rate = cc->line;
     cc->window = -1;
     if (cc->kind == XN_DCQCN) dcqcn_init(cc, config->parameters);
+    if (cc->kind == XN_MPRDMA) xn_mprdma_init(cc, config);
     if (cc->kind == XN_HPCC) {
         xn_hpcc_init(cc, config);
         if (!cc->u.hpcc.hops) return 0;
@@ -191,6 +192,14 @@ void xn_cc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const uint8_t *
     if (cc->kind != XN_HPCC || !echoed) return;
     count = xn_hops(echoed, echoed_bytes, hops);
     if (count) xn_hpcc_ack(cc, acked_psn, next_psn, hops, count);
+}
+
+void xn_cc_echo(xn_cc *cc, uint32_t marked) {
+    if (cc->kind == XN_MPRDMA) xn_mprdma_echo(cc, marked);
+}
+
+void xn_cc_loss(xn_cc *cc) {
+    if (cc->kind == XN_MPRDMA) xn_mprdma_loss(cc);
 }
 
 void xn_cc_cnp(xn_cc *cc, uint64_t now) {

@@ -200,7 +200,7 @@ void xn_start(xn_nic *nic, uint64_t at_ps) {
         e->tx_bytes += xn_wire_bytes(p->length);
     }
     if (flow) {
-        if (!xn_has_next(flow, nic->config.mtu)) {
+        if (!xn_has_next(flow, &nic->config)) {
             flow->scheduled = 0;
         } else if (flow->next_ps <= e->free_ps) {
             ready_put(e, flow);

@@ -52,7 +52,7 @@ static xn_timer timer_take(xn_timers *t) {
 }
 
 static void wake(xn_nic *nic, xn_requester *r) {
-    if (!r->scheduled && xn_has_next(r, nic->config.mtu)) xn_wake(nic, r);
+    if (!r->scheduled && xn_has_next(r, &nic->config)) xn_wake(nic, r);
 }
 
 /* One XOFF of a storm; the next comes before half of its pause is over. */

@@ -17,7 +17,7 @@
 #define XN_PSN_MASK 0xffffffu
 #define XN_ENTROPIES 64 /* most that REPS remembers of a queue pair */
 
-enum xn_congestion { XN_LINE_RATE, XN_DCQCN, XN_HPCC };
+enum xn_congestion { XN_LINE_RATE, XN_DCQCN, XN_HPCC, XN_MPRDMA };
 
 enum xn_drop {
     XN_DROP_RECEIVE_BUFFER,
@@ -54,7 +54,7 @@ typedef struct xn_config {
     uint32_t mtu, ack_interval, retry_limit, reorder_window;
     uint32_t congestion, cnp_class, pfc_classes, pause_quanta;
     uint32_t ipv6, prototype_bytes, shim_bytes;
-    uint32_t reps_buffer, reps_entropies, reps_explore; /* reps_buffer 0: no REPS */
+    uint32_t echo, reps_buffer, reps_entropies, reps_explore; /* reps_buffer 0: no REPS */
     uint8_t mac[8], ip[16];
     uint8_t prototype[96]; /* Ethernet, IP, UDP, BTH as scapy built them */
     uint8_t shim[16];      /* INT headers of a fresh packet */
@@ -164,6 +164,10 @@ typedef struct xn_hpcc {
     xn_hop *hops; /* of the last ACK */
 } xn_hpcc;
 
+typedef struct xn_mprdma {
+    double window, smallest, largest, growth, cut, loss;
+} xn_mprdma;
+
 typedef struct xn_cc {
     enum xn_congestion kind;
     double line, rate;
@@ -171,6 +175,7 @@ typedef struct xn_cc {
     union {
         xn_dcqcn dcqcn;
         xn_hpcc hpcc;
+        xn_mprdma mprdma;
     } u;
 } xn_cc;
 
@@ -202,6 +207,7 @@ typedef struct xn_requester {
     uint32_t traffic_class, retries;
     uint64_t next_ps;
     uint64_t una, next_psn, sent_psn, tail_psn;
+    uint64_t furthest, unanswered; /* see requester.py */
     uint64_t retransmitted, bytes_sent, bytes_acked, cnps, stale_acks; /* bytes_acked: of whole messages */
     uint64_t rto, deadline; /* 0: not running */
     xn_work *unacked, *last, *to_send;
@@ -349,7 +355,7 @@ uint64_t xn_next_start(xn_nic *nic);
 void xn_start(xn_nic *nic, uint64_t at_ps);
 void xn_egress_free(xn_egress *e);
 
-/* congestion.c, hpcc.c */
+/* congestion.c, hpcc.c, mprdma.c */
 int xn_cc_init(xn_cc *cc, const xn_config *config);
 void xn_cc_free(xn_cc *cc);
 void xn_cc_advance(xn_cc *cc, uint64_t now);
@@ -358,6 +364,11 @@ void xn_cc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const uint8_t *
 void xn_cc_cnp(xn_cc *cc, uint64_t now);
 int64_t xn_round(double value);   /* halves to even */
 double xn_double(uint64_t value); /* nearest; tcc has no conversion of its own from unsigned integers */
+void xn_cc_echo(xn_cc *cc, uint32_t marked);
+void xn_cc_loss(xn_cc *cc);
+void xn_mprdma_init(xn_cc *cc, const xn_config *config);
+void xn_mprdma_echo(xn_cc *cc, uint32_t marked);
+void xn_mprdma_loss(xn_cc *cc);
 void xn_hpcc_init(xn_cc *cc, const xn_config *config);
 void xn_hpcc_ack(xn_cc *cc, uint64_t acked_psn, uint64_t next_psn, const xn_hop *hops, uint32_t count);
 
@@ -371,7 +382,7 @@ void xn_reps_failure(xn_reps *reps, const xn_config *config, uint64_t now);
 void xn_requester_init(xn_pair *pair);
 void xn_requester_free(xn_pair *pair);
 void xn_requester_post(xn_requester *r, xn_work *work, uint32_t mtu, uint64_t now);
-int xn_has_next(const xn_requester *r, uint32_t mtu);
+int xn_has_next(const xn_requester *r, const xn_config *config);
 xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps);
 void xn_on_acknowledge(xn_pair *pair, const xn_reading *packet, uint64_t now);
 void xn_on_timeout(xn_pair *pair, uint64_t now);

@@ -45,8 +45,16 @@ PARAMETERS = {
         "order",
     ),
     "hpcc": ("eta", "max_stage", "rai_bps", "rai_share", "min_rate_bps"),
+    "mprdma": (
+        "initial_bdp",
+        "max_bdp",
+        "increase_packets",
+        "decrease_packets",
+        "loss_packets",
+        "min_packets",
+    ),
 }
-"""What the init functions in congestion.c and hpcc.c take, in their order."""
+"""What the init functions in congestion.c, hpcc.c and mprdma.c take, in their order."""
 
 
 def supports(config: NicConfig) -> bool:
@@ -526,6 +534,7 @@ def native_config(config: NicConfig) -> abi.Config:
         "pause_quanta": receiver.pause_quanta,
         "ipv6": int(":" in config.ip),
         "prototype_bytes": len(prototype),
+        "echo": int(config.echo),
     }
     if (reps := config.reps) is not None:
         values |= {

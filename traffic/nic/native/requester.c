@@ -21,6 +21,7 @@ void xn_requester_init(xn_pair *pair) {
     r->traffic_class = pair->config.traffic_class;
     r->una = r->next_psn = r->sent_psn = r->tail_psn = pair->config.send_psn;
     r->rto = config->rto_ns;
+    r->furthest = config->echo && config->reorder_window ? config->reorder_window : MAX_OUTSTANDING - 1;
     xn_flow_init(&r->flow, config, &pair->config, r->traffic_class << 3, ECT0);
     xn_reps_init(&r->reps, config, &pair->config);
 }
@@ -52,11 +53,12 @@ void xn_requester_post(xn_requester *r, xn_work *work, uint32_t mtu, uint64_t no
     if (!r->to_send) r->to_send = work;
 }
 
-int xn_has_next(const xn_requester *r, uint32_t mtu) {
-    uint64_t flight;
+int xn_has_next(const xn_requester *r, const xn_config *config) {
+    uint64_t ahead, flight;
     if (!r->to_send || r->failed || r->stopped) return 0;
-    flight = r->next_psn - r->una;
-    return flight < MAX_OUTSTANDING && (r->cc.window < 0 || flight * mtu < (uint64_t)r->cc.window);
+    ahead = r->next_psn - r->una;
+    flight = config->echo ? r->unanswered : ahead;
+    return ahead <= r->furthest && (r->cc.window < 0 || flight * config->mtu < (uint64_t)r->cc.window);
 }
 
 static void arm(xn_requester *r, uint64_t at) {
@@ -129,11 +131,12 @@ xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps) {
     xn_work *work = r->to_send;
     int first, last;
     xf_packet *p;
-    if (!xn_has_next(r, mtu)) return NULL;
+    if (!xn_has_next(r, config)) return NULL;
     first = psn == work->first_psn;
     last = psn + 1 == work->end_psn;
     size = last ? (uint32_t)(work->bytes - (psn - work->first_psn) * mtu) : mtu;
     r->next_psn = psn + 1;
+    r->unanswered++;
     if (last) {
         opcode = work->write ? (first ? WRITE_ONLY_IMM : WRITE_LAST_IMM) : (first ? SEND_ONLY_IMM : SEND_LAST_IMM);
         r->to_send = work->next;
@@ -141,7 +144,7 @@ xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps) {
         opcode = work->write ? (first ? WRITE_FIRST : WRITE_MIDDLE) : (first ? SEND_FIRST : SEND_MIDDLE);
     }
     word = (uint32_t)psn & XN_PSN_MASK;
-    if (last || (psn + 1) % config->ack_interval == 0 || !xn_has_next(r, mtu)) word |= ACK_REQUEST;
+    if (last || (psn + 1) % config->ack_interval == 0 || !xn_has_next(r, config)) word |= ACK_REQUEST;
     p = build(r, opcode, size, word, work);
     if (psn < r->sent_psn) {
         r->retransmitted++;
@@ -165,6 +168,7 @@ xf_packet *xn_next_frame(xn_requester *r, uint64_t start_ps) {
 
 static void go_back(xn_requester *r) {
     r->next_psn = r->una;
+    r->unanswered = 0;
     for (r->to_send = r->unacked; r->to_send && r->to_send->end_psn <= r->una;) r->to_send = r->to_send->next;
     r->deadline = 0;
 }
@@ -206,7 +210,7 @@ static void progress(xn_pair *pair, uint64_t acked, const uint8_t *echoed, uint3
     r->retries = 0;
     r->rto = pair->nic->config.rto_ns;
     if (acked < r->next_psn) restart_timer(r, now);
-    else r->deadline = 0;
+    else r->deadline = r->unanswered = 0;
     xn_cc_advance(&r->cc, now);
     xn_cc_ack(&r->cc, acked, r->next_psn, echoed, bytes);
     while (r->unacked && r->unacked->end_psn <= acked) {
@@ -222,6 +226,7 @@ static void progress(xn_pair *pair, uint64_t acked, const uint8_t *echoed, uint3
 static void lost(xn_pair *pair, uint64_t now) {
     const xn_config *config = &pair->nic->config;
     if (config->reps_buffer) xn_reps_failure(&pair->requester.reps, config, now);
+    xn_cc_loss(&pair->requester.cc);
     go_back(&pair->requester);
 }
 
@@ -231,7 +236,11 @@ void xn_on_acknowledge(xn_pair *pair, const xn_reading *packet, uint64_t now) {
     uint32_t syndrome = packet->body[0], kind = syndrome & SYNDROME_KIND;
     int64_t distance = (int64_t)((packet->psn - (uint32_t)r->una) & XN_PSN_MASK), acked, una = (int64_t)r->una;
     if (r->failed) return;
-    if (config->reps_buffer) xn_reps_ack(&r->reps, config, packet->source_port, packet->becn, now);
+    if (config->echo) {
+        if (r->unanswered) r->unanswered--;
+        if (config->reps_buffer) xn_reps_ack(&r->reps, config, packet->source_port, packet->becn, now);
+        xn_cc_echo(&r->cc, packet->becn);
+    }
     if (distance & 0x800000) distance -= XN_PSN_MASK + 1;
     acked = una + distance + (kind == KIND_ACK);
     if (acked > (int64_t)r->sent_psn || acked < una || (kind == KIND_ACK && acked == una)) {

@@ -62,7 +62,7 @@ int xn_on_congestion(xn_pair *pair, uint64_t now) {
 
 static void respond(xn_pair *pair) {
     xn_responder *r = &pair->responder;
-    if (r->response_queued || pair->nic->config.reps_buffer) return; /* REPS: each packet has its own answer */
+    if (r->response_queued || pair->nic->config.echo) return; /* each packet has its own answer */
     r->response_queued = 1;
     send(pair, XN_RESPONSE, pair->config.traffic_class, 0, 0);
 }
@@ -199,7 +199,7 @@ static enum xn_drop take(xn_pair *pair, const xn_reading *packet, uint64_t now) 
 
 enum xn_drop xn_on_data(xn_pair *pair, const xn_reading *packet, uint64_t now) {
     enum xn_drop reason = take(pair, packet, now);
-    if (pair->nic->config.reps_buffer && reason != XN_DROP_QP_ERROR && reason != XN_DROP_MALFORMED)
+    if (pair->nic->config.echo && reason != XN_DROP_QP_ERROR && reason != XN_DROP_MALFORMED)
         send(pair, XN_RESPONSE, pair->config.traffic_class, packet->source_port, packet->ecn == CE);
     return reason;
 }
