@@ -33,7 +33,7 @@ PFC_FRAME_BYTES = 60
 XON_OFFSET_BYTES = 3072
 """XON lies this far below XOFF (HPCC `switch-mmu.cc`: resume offset 3 KB)."""
 XOFF_TO_MARKS = 1.25
-"""XOFF as a multiple of Kmin (or Kmax, by preset): a queue fed by a single port is marked before that port is paused."""
+"""XOFF as a multiple of Kmin (Kmax, by preset): a queue fed by a single port is marked before that port is paused."""
 LOSSY_QUEUE_BYTES = 1 << 20
 """Queue limit of a lossy class."""
 MAX_QUANTA = 0xFFFF

@@ -14,7 +14,13 @@ from tests.traffic.fabrics import GBPS, Wire, pair_plan
 from traffic.build import EndpointConfig, TrafficOptions, build_hosts
 from traffic.collectives import permutation
 from traffic.errors import TrafficError
-from traffic.nic.config import CongestionConfig, NicConfig, ReceiverConfig, TransportConfig
+from traffic.nic.config import (
+    CongestionConfig,
+    NicConfig,
+    ReceiverConfig,
+    RepsConfig,
+    TransportConfig,
+)
 from traffic.nic.congestion import ALGORITHMS
 from traffic.nic.native import abi
 from traffic.nic.native.nic import PARAMETERS, NativeNic, NicGroup, native_config, supports
@@ -130,6 +136,7 @@ class Scenario:
     fates: tuple[tuple[int, Fate], ...] = ()
     stop_at: int = 0
     storm: int = 0
+    reps: RepsConfig | None = None
 
 
 TRANSPORTS = st.builds(
@@ -140,6 +147,16 @@ TRANSPORTS = st.builds(
     rto_backoff=st.sampled_from([1.0, 1.5, 2.0]),
     reorder_window=st.sampled_from([0, 1, 7, 64]),
     reorder_ns=st.sampled_from([0, 3_000, 200_000]),
+)
+BALANCERS = st.one_of(
+    st.none(),
+    st.builds(
+        RepsConfig,
+        buffer=st.sampled_from([1, 3, 8, 64]),
+        entropies=st.sampled_from([1, 32, 16_384]),
+        explore_packets=st.sampled_from([0, 5]),
+        freezing_ns=st.sampled_from([0, 1_000, 70_000]),
+    ),
 )
 ALGORITHM_PRESETS = [(name, preset) for name in abi.CONGESTION for preset in ALGORITHMS[name].presets]
 
@@ -166,6 +183,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         fates=tuple(draw(st.dictionaries(st.integers(0, 299), FATES, max_size=12)).items()),
         stop_at=draw(st.sampled_from([0, 0, 0, 40_000])),
         storm=draw(st.sampled_from([0, 0, 40])),
+        reps=draw(BALANCERS),
     )
 
 
@@ -176,6 +194,9 @@ def configs(scenario: Scenario) -> list[NicConfig]:
     )
     congestion = CongestionConfig(scenario.congestion, scenario.preset, base_rtt_ns=4_300)
     options = TrafficOptions(congestion=congestion, transport=scenario.transport)
+    if scenario.reps is not None:
+        plan = replace(plan, load_balancing="reps")
+        options = replace(options, reps=scenario.reps)
     endpoints: tuple[EndpointConfig, ...] = build_hosts(plan, permutation(["h0", "h1"], 1, shift=1), options)
     receiver = ReceiverConfig(
         drain_bps=scenario.drain_bps, limit_bytes=40_000, xoff_bytes=12_000, xon_bytes=5_000, pause_quanta=300
@@ -249,6 +270,7 @@ def state(nic: Nic | NativeNic, now: int) -> dict[str, Any]:
         "received": (into.expected, into.msn, into.bytes_received, into.duplicates, into.out_of_order),
         "answers": (into.naks, into.cnps, into.early_peak, into.failed, into.last_telemetry),
         "rate": (nic.rate_of(out, now), out.congestion.window_bytes),
+        "reps": out.reps and (out.reps.explored, out.reps.recycled, out.reps.freezes, bool(out.reps.frozen)),
     }
 
 
@@ -275,7 +297,7 @@ def sent_at(result: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(("name", "preset"), ALGORITHM_PRESETS)
 def test_congestion_control_gives_the_same_bits(name: str, preset: str) -> None:
-    marks = tuple((i, Fate("ce")) for i in range(0, 300, 7))
+    marks = tuple((i, Fate("ce")) for i in range(0, 300, 3))
     scenario = Scenario(
         congestion=name, preset=preset, with_int=True, posts=(("a", 900_000, 0, True),), fates=marks
     )
@@ -283,6 +305,25 @@ def test_congestion_control_gives_the_same_bits(name: str, preset: str) -> None:
     if name != "none":
         line_rate = outcome(replace(scenario, congestion="none", preset=""), native=True)
         assert sent_at(result) > sent_at(line_rate), "it never slowed down"
+
+
+@pytest.mark.parametrize("ipv6", [False, True])
+@pytest.mark.parametrize("with_int", [False, True])
+def test_reps_chooses_the_same_entropies(with_int: bool, ipv6: bool) -> None:
+    fates = {i: Fate("ce") for i in range(0, 300, 4)} | {
+        60: Fate("lose"),
+        190: Fate("lose"),
+        90: Fate("delay", 9_000),
+    }
+    scenario = Scenario(
+        reps=RepsConfig(freezing_ns=15_000, explore_packets=9), with_int=with_int, ipv6=ipv6,
+        fates=tuple(fates.items()), posts=(("a", 900_000, 0, True), ("b", 300_000, 0, True)),
+        transport=TransportConfig(reorder_window=64),
+    )  # fmt: skip
+    result = assert_equal(scenario)
+    explored, recycled, freezes, _ = result["a"]["reps"]
+    assert explored > 50 and recycled > 100 and freezes >= 1
+    assert ("a", "sent", QPN) in [event[:3] for event in result["seen"]]
 
 
 def test_the_parameters_of_every_algorithm_reach_c() -> None:
