@@ -139,6 +139,7 @@ def test_a_class_policy_that_no_switch_could_follow_is_refused(experiment, class
         ("{at: 1us, set_class_policy: {class: 3, switches: l1}}", "switches is a list of names"),
         ("{at: 1us, set_class_policy: {class: 3, switches: [l9]}}", "there is no switch 'l9'"),
         ("{at: 1us, set_load_balancing: {mode: magic}}", "mode is one of ecmp, spray, adaptive"),
+        ("{at: 1us, set_load_balancing: {mode: reps}}", "mode is one of ecmp, spray, adaptive"),
         ("{at: 1us, set_rate: {switch: l1, towards: h1, rate: 1e400}}", "at most 1000 Tb/s"),
         ("{at: 1us, pfc_storm: {host: h1, duration: 1e300s}}", "must be at most"),
     ],

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.intent import SwitchIntent
+from topologies.plan import FabricPlan
+from traffic.errors import TrafficError
+from traffic.nic.config import RepsConfig
+from xoff.clocks.context import make_context
 from xoff.errors import XoffError
 from xoff.experiment import Experiment, from_mapping, load
+from xoff.prepare import build_plan
 
 
 def test_an_experiment_survives_the_round_trip_through_its_file(tmp_path):
@@ -82,3 +88,41 @@ def test_a_bare_off_means_off_and_not_false():
     import yaml
 
     assert from_mapping(yaml.safe_load("telemetry: off"), "e").telemetry == "off"
+
+
+def test_reps_takes_its_parameters_by_name():
+    balancing = Experiment(load_balancing="reps:buffer=4,entropies=256,explore=20,freezing=1ms").balancing
+    assert balancing.mode == "reps"
+    assert balancing.reps == RepsConfig(buffer=4, entropies=256, explore_packets=20, freezing_ns=1_000_000)
+    assert Experiment(load_balancing="reps").balancing.reps == RepsConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rep", "load_balancing: 'rep' is not one of ecmp, spray, adaptive, reps .did you mean 'reps'"),
+        ("spray:buffer=4", "load_balancing: spray has no parameters"),
+        ("reps:bufer=4", "load_balancing: reps has no parameter 'bufer' .did you mean 'buffer'"),
+        ("reps:buffer", "load_balancing: reps: buffer='' is not a whole number"),
+        ("reps:entropies=-1", "load_balancing: reps: entropies='-1' is not a whole number"),
+        ("reps:freezing=long", "load_balancing: .*long"),
+    ],
+)
+def test_a_wrong_load_balancing_is_one_sentence(text, message):
+    with pytest.raises(XoffError, match=message):
+        Experiment(load_balancing=text)
+
+
+@pytest.mark.parametrize(
+    "text", ["reps:buffer=0", "reps:buffer=65", "reps:entropies=16385", "reps:freezing=2000s"]
+)
+def test_values_of_reps_out_of_range_are_refused_before_the_run(text):
+    with pytest.raises(TrafficError, match=r"reps: \w+=\d+ is not accepted; it is \d+ to \d+"):
+        make_context(Experiment(clock="virtual", load_balancing=text))
+
+
+def test_where_the_hosts_balance_the_switches_hash():
+    plan = build_plan(Experiment(load_balancing="reps"))
+    assert (plan.load_balancing, plan.switch_balancing) == ("reps", "ecmp")
+    assert FabricPlan.from_json(plan.to_json()) == plan
+    assert SwitchIntent.of_plan(plan, plan.switches[0], 10**9).balance == "ecmp"
