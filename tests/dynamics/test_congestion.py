@@ -74,6 +74,25 @@ def test_hpcc_shares_a_link_fairly_with_hardly_a_queue(tmp_path: Path, senders: 
     assert outcome.summary["drops"] == {}
 
 
+@pytest.mark.parametrize("senders", [4, 8, 32])
+def test_hpcc_is_fair_with_the_additive_increase_of_the_papers_rule(tmp_path: Path, senders: int) -> None:
+    """W_AI = W_init (1 - eta) / N (section 3.3); N flows have 14 / N packets of 4 KiB each, 32 flows less than one."""
+    rule = (1 - 0.95) / senders
+    outcome = converge(
+        tmp_path,
+        f"hpcc:rai_bps=0,rai_share={rule}",
+        senders,
+        ecn=False,
+        delay="1us",
+        mtu=4096,
+        time_limit="4ms",
+    )
+    rates = shares(outcome, 2 * MS)
+    assert len(rates) == senders
+    assert jain(list(rates.values())) > 0.97
+    assert sum(rates.values()) > 0.85 * 100e9
+
+
 def test_the_queue_is_longest_without_congestion_control_and_shortest_under_hpcc(tmp_path: Path) -> None:
     longest = {
         algorithm: max(queue_bytes(converge(tmp_path, algorithm, 4, time_limit="1500us"), 500 * US))
