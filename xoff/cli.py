@@ -224,6 +224,61 @@ def shell(
 
 
 @app.command()
+def trace(
+    switch: Annotated[str | None, typer.Argument(help="Show what this switch does, step by step.")] = None,
+    sender: Annotated[Text, typer.Option("--from", help="Host that sends, e.g. h1.")] = None,
+    receiver: Annotated[Text, typer.Option("--to", help="Host that it is for, e.g. h9.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--experiment", help="Experiment whose fabric it is (runs/…/experiment.yaml)."),
+    ] = None,
+    topology: Annotated[Text, _option("topology")] = None,
+    size: Annotated[
+        int, typer.Option("--bytes", help="Payload; what is beyond the MTU is not followed.")
+    ] = 1024,
+    traffic_class: Annotated[int, typer.Option("--class", help="Traffic class, 0 to 7.")] = 3,
+    full: Annotated[bool, typer.Option("--full", help="Every step of every switch.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as one JSON object.")] = False,
+    program: Annotated[
+        Path | None, typer.Option(help="Instead of a fabric: one switch with this program (BMv2 JSON)…")
+    ] = None,
+    p4info: Annotated[Path | None, typer.Option(help="…its P4Info…")] = None,
+    entries: Annotated[
+        Path | None, typer.Option(help="…its entries (commands of simple_switch_CLI)…")
+    ] = None,
+    packet: Annotated[Text, typer.Option(help="…a frame in hexadecimal…")] = None,
+    port: Annotated[int, typer.Option(help="…and the port on which it comes in.")] = 1,
+) -> None:
+    """Follow one RoCE packet through the fabric: ports, tables and actions of each hop, in simulated time.
+
+    Needs neither root nor a running fabric: switches are programmed as the controller does. Examples:
+
+    `xoff trace --from h1 --to h9`
+
+    `xoff trace e1 --from h1 --to h9`
+
+    `xoff trace --from h1 --to h3 --topology ring:n=3,routes=clockwise --full`
+
+    `xoff trace --program prog.json --p4info prog.p4info.txtpb --packet 0011… --port 1`
+    """
+    if program is not None:
+        from switch.trace import main as trace_one
+
+        options = {"--p4info": p4info, "--entries": entries, "--packet": packet, "--port": port}
+        words = [str(word) for pair in options.items() if pair[1] is not None for word in pair]
+        sys.exit(trace_one([str(program), *words, *(["--json"] if as_json else [])]))
+    if sender is None or receiver is None:
+        raise XoffError("trace: give two hosts, --from h1 --to h9, or a program and a packet.")
+    experiment = (load(file) if file is not None else Experiment()).with_options(topology=topology)
+    from xoff.tracing import trace_journey
+
+    journey = trace_journey(experiment, sender, receiver, switch, size, traffic_class)
+    print(
+        json.dumps(journey.plain()) if as_json else journey.text(full=full or switch is not None, only=switch)
+    )
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="A run folder (runs/…).")], as_json: JsonFlag = False
 ) -> None:

@@ -294,10 +294,10 @@ class _Reader:
             elif not valid.get(name, 1) or point.field.name.startswith("_padding"):
                 continue
             elif name in appeared:
-                text = f"{name}.{point.field.name} = {_shown(after, point.field)}"
+                text = f"{name}.{point.field.name} = {_shown(after, point.field, name)}"
                 changes.append(Change(name, point.field.name, before, after, text))
             elif before != after:
-                old, new = _shown(before, point.field), _shown(after, point.field)
+                old, new = (_shown(value, point.field, name) for value in (before, after))
                 changes.append(
                     Change(
                         name, point.field.name, before, after, f"{name}.{point.field.name}: {old} -> {new}"
@@ -317,20 +317,20 @@ class _Reader:
         if found is None:
             return "?"
         width = _width(self._program.headers[header], name)
-        return shown(found, width, name)
+        return shown(found, width, f"{header}.{name}")
 
 
 def _width(header: Header, name: str) -> int:
     return next((f.width for f in header.type.fields if f.name == name), 1)
 
 
-def _shown(value: int, field: Field) -> str:
-    return f"{value} bits" if field.varbit else shown(value, field.width, field.name)
+def _shown(value: int, field: Field, header: str) -> str:
+    return f"{value} bits" if field.varbit else shown(value, field.width, f"{header}.{field.name}")
 
 
 def shown(value: int, width: int, name: str = "") -> str:
     """A value as people read it: MAC and IPv4 addresses, small numbers in decimal, others in hexadecimal."""
-    if width == 48 and value and "time" not in name:
+    if width == 48 and value and any(part in name.lower() for part in ("mac", "addr", "src", "dst")):
         return value.to_bytes(6, "big").hex(":")
     if width == 32 and any(part in name.lower() for part in ("addr", "ip")):
         return ".".join(map(str, value.to_bytes(4, "big")))

@@ -22,7 +22,7 @@ PAGES = [
     *REPOSITORY.glob("labs/*/README.md"),
 ]
 COMMAND = re.compile(
-    r"^    (?:sudo )?(?:\.venv/bin/)?xoff (run|topo|demo) ?(.*?)(?:\s{2,}#.*|\s+#.*)?$", re.MULTILINE
+    r"^    (?:sudo )?(?:\.venv/bin/)?xoff (run|topo|demo|trace) ?(.*?)(?:\s{2,}#.*|\s+#.*)?$", re.MULTILINE
 )
 COMMANDS = sorted(
     {(m.group(1), m.group(2).strip()) for page in PAGES for m in COMMAND.finditer(page.read_text())}
@@ -48,7 +48,7 @@ def test_a_documented_command_is_accepted(command, arguments, monkeypatch):
     monkeypatch.setattr(run_module, "execute", execute)
     monkeypatch.chdir(REPOSITORY)
     result = CliRunner().invoke(app, [command, *words])
-    if command == "topo":
+    if command in ("topo", "trace"):
         assert result.exit_code == 0, result.output
     else:
         assert seen and isinstance(result.exception, Accepted), (result.output, result.exception)
