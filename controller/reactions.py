@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from controller.app import FabricController
+from controller.deadlock import victims
 from controller.watchdog import Queue, Watchdog, WatchdogOptions
 
 
@@ -33,6 +34,8 @@ class Reactions:
         self._controller = controller
         self._reroute = reroute
         self._down: set[tuple[str, int]] = set()
+        self._guarded: frozenset[Queue] = frozenset()
+        """Queues on which the watchdog has acted."""
         self._watchdog = None if watchdog is None else Watchdog(watchdog, controller.lossless_queues())
 
     @property
@@ -45,18 +48,27 @@ class Reactions:
         watchdog = self._watchdog
         if watchdog is None:
             return []
-        readings = await self._controller.read_queues(watchdog.queues)
-        return [self._guard(queue, storm) for queue, storm in watchdog.look(now, readings)]
+        changed = watchdog.look(now, await self._controller.read_queues(watchdog.queues))
+        over = [queue for queue, storm in changed if not storm and queue in self._guarded]
+        if watchdog.options.scope == "deadlock":
+            begun = victims(self._controller.plan, watchdog.storms - self._guarded)
+        else:
+            begun = [queue for queue, storm in changed if storm]
+        self._guarded = self._guarded.difference(over).union(begun)
+        return [self._guard(queue, storm=False) for queue in over] + [
+            self._guard(queue, storm=True) for queue in begun
+        ]
 
-    def _guard(self, queue: Queue, storm: bool) -> Reaction:
+    def _guard(self, queue: Queue, *, storm: bool) -> Reaction:
         assert self._watchdog is not None
-        action = self._watchdog.options.action
-        obey, admit = (action == "alert", action != "drop") if storm else (True, True)
-        where = f"{queue.switch} port {queue.port} class {queue.cls}"
-        note = f"watchdog: {where}: " + (
-            f"paused too long, {action}" if storm else "no PFC frames any more, restored"
+        options = self._watchdog.options
+        obey, admit = (options.action == "alert", options.action != "drop") if storm else (True, True)
+        why = "in a deadlock" if options.scope == "deadlock" else "paused too long"
+        told = f"{why}, {options.action}" if storm else "no PFC frames any more, restored"
+        return Reaction(
+            f"watchdog: {queue.switch} port {queue.port} class {queue.cls}: {told}",
+            partial(self._controller.set_queue_guard, queue, obey_pauses=obey, admit=admit),
         )
-        return Reaction(note, partial(self._controller.set_queue_guard, queue, obey_pauses=obey, admit=admit))
 
     async def ports_changed(self, ports: list[tuple[str, int]], up: bool) -> list[Reaction]:
         """Switch ports came up or went down at once."""

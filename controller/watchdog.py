@@ -21,6 +21,11 @@ Action = Literal["drop", "forward", "alert"]
 ACTIONS: tuple[Action, ...] = ("drop", "forward", "alert")
 
 
+Scope = Literal["any", "deadlock"]
+SCOPES: tuple[Scope, ...] = ("any", "deadlock")
+"""What it acts on: every queue in a storm, or one of each ring of them (`controller.deadlock`)."""
+
+
 class Queue(NamedTuple):
     """An egress queue of a lossless class."""
 
@@ -48,6 +53,7 @@ class WatchdogOptions:
     restoration_ns: int
     poll_ns: int
     action: Action = "drop"
+    scope: Scope = "any"
 
     def __post_init__(self) -> None:
         if not 0 < self.poll_ns <= min(self.detection_ns, self.restoration_ns):
@@ -80,15 +86,20 @@ class Watchdog:
         return frozenset(queue for queue, state in self._states.items() if state.storm)
 
     def look(self, now: int, readings: Mapping[Queue, Reading]) -> list[tuple[Queue, bool]]:
-        """(queue, it is in a storm) for each that has changed. A queue without a reading is forgotten."""
+        """(queue, it is in a storm) for each that has changed.
+
+        A storm is over where a switch is away (no reading) or has begun anew (it counts from 0 again).
+        """
         changed = []
         for queue in self.queues:
             reading = readings.get(queue)
             state = self._states.get(queue)
-            if reading is None:
+            if reading is None or state is None or _less(reading, state.reading):
+                if state is not None and state.storm:
+                    changed.append((queue, False))
                 self._states.pop(queue, None)
-            elif state is None or _less(reading, state.reading):  # a switch that restarted counts from 0
-                self._states[queue] = _State(reading)
+                if reading is not None:
+                    self._states[queue] = _State(reading)
             else:
                 if self._is_storm(now, state, reading, self._longest[queue]) != state.storm:
                     state.storm = not state.storm

@@ -74,6 +74,32 @@ def test_the_watchdog_leaves_ordinary_pauses_alone(tmp_path: Path) -> None:
     assert outcome.of("pause") and not notes(outcome, "watchdog") and outcome.summary["finished"]
 
 
+RING = {
+    "topology": "ring:n=3,routes=clockwise", "ecn": False, "classes": {3: {"xoff_bytes": 40960, "xon_bytes": 4096}},
+    "workload": "permutation:shift=2,bytes=2MB", "control_latency": f"{LATENCY}ns",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scope", "cut"), [("any", 3), ("deadlock", 1)])
+def test_a_deadlock_is_cut_and_the_workload_ends(tmp_path: Path, scope: str, cut: int) -> None:
+    """The ring is the one of test_deadlock.py, which stays frozen for ever."""
+    frozen = run(tmp_path, **RING, time_limit="2ms")
+    assert not frozen.summary["finished"]
+    freeze = max(p.start for p in frozen.data.pauses if p.node.startswith("s") and p.end >= frozen.data.end)
+    outcome = run(tmp_path, **RING, time_limit="60ms", watchdog={**WATCHDOG, "scope": scope})
+    assert outcome.summary["finished"]
+    found = [note for note in notes(outcome, "watchdog") if "restored" not in note[1]]
+    first = [note for note in found if note[0] == found[0][0]]
+    # The poll that closes the first whole interval without a packet, and those of the detection time.
+    still = -(-(freeze - frozen.begin) // POLL) * POLL
+    assert len(first) == cut and first[0][0] == still + DETECTION + LATENCY
+    assert first[0][1].startswith("watchdog: s1 port 2 class 3: ")
+
+
+def test_a_storm_is_no_deadlock(tmp_path: Path) -> None:
+    assert not notes(run(tmp_path, **STORM, watchdog={**WATCHDOG, "scope": "deadlock"}), "watchdog")
+
+
 LINK = {
     "topology": "fattree:k=4", "workload": "permutation:bytes=1MB", "mtu": MTU, "time_limit": "20ms",
     "control_latency": f"{LATENCY}ns", "load_balancing": "spray", "reroute": True,
@@ -140,6 +166,7 @@ def test_what_was_due_after_the_end_is_noted(tmp_path: Path) -> None:
     [
         ({"watchdog": {"detection": "1ms"}}, "it takes detection_time"),
         ({"watchdog": {"action": "reboot"}}, "drop, forward, alert"),
+        ({"watchdog": {"scope": "all"}}, "any, deadlock"),
         ({"watchdog": {"detection_time": "1ms", "poll_interval": "2ms"}}, "no longer than detection"),
         ({"watchdog": {"detection_time": "soon"}}, "watchdog: "),
         ({"reroute": True, "controller": "none"}, "the built-in controller's"),
