@@ -7,7 +7,7 @@ from ctypes import POINTER, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uin
 
 from switch.native.build import BuildError, runtime
 
-VERSION = 2
+VERSION = 3
 NEVER = 2**64 - 1
 CLASSES = 8
 FRAMES = 64
@@ -92,6 +92,51 @@ class IdleEvent(Structure):
     _fields_ = (("time", c_uint64), ("table", c_uint32), ("handle", c_uint32))
 
 
+(
+    TABLE_ADD,
+    TABLE_MODIFY,
+    TABLE_DELETE,
+    TABLE_CLEAR,
+    TABLE_DEFAULT,
+    TABLE_DEFAULT_RESET,
+    ENTRY_COUNTER,
+    ENTRY_METER,
+    ENTRY_METER_CLEAR,
+    ENTRY_TIMEOUT,
+    MEMBER_ADD,
+    MEMBER_MODIFY,
+    MEMBER_DELETE,
+    GROUP_ADD,
+    GROUP_SET,
+    GROUP_DELETE,
+    COUNTER,
+    REGISTER,
+    METER,
+    METER_CLEAR,
+    MULTICAST_SET,
+    MULTICAST_DELETE,
+    CLONE_SET,
+    CLONE_DELETE,
+    VALUE_SET,
+) = range(25)
+"""enum xf_op_kind."""
+NO_ACTION = 0xFFFFFFFF
+
+
+class Op(Structure):
+    """xf_op. Arrays that it points to live as long as it does."""
+
+    _fields_ = (
+        *((name, c_uint32) for name in ("kind", "object", "id", "count")),
+        *((name, c_uint32) for name in ("action", "ref", "is_group", "rank")),
+        *((name, c_uint64) for name in ("packets", "bytes", "time")),
+        *((name, c_uint32) for name in ("length", "ranges_count")),
+        *((name, POINTER(c_uint64)) for name in ("key", "mask", "ranges", "words")),
+        *((name, POINTER(c_uint32)) for name in ("ints", "weights")),
+        ("active", POINTER(c_uint8)),
+    )
+
+
 class TableStats(Structure):
     """xf_table_stats."""
 
@@ -106,8 +151,6 @@ class Faults(Structure):
 
 _words = POINTER(c_uint64)
 _ints = POINTER(c_uint32)
-_bytes = POINTER(c_uint8)
-_handle = POINTER(c_uint32)
 
 _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_abi": (c_uint32, ()),
@@ -142,46 +185,15 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_drop_name": (c_char_p, (c_uint32,)),
     "xf_time": (None, (c_void_p, _words)),
     "xf_pause_take": (c_int, (c_void_p, POINTER(PauseEvent), c_uint32, _words)),
-    "xf_table_add": (
-        c_int,
-        (c_void_p, c_uint32, _words, _words, _words, c_uint32, c_uint32, _words, _handle),
-    ),
-    "xf_table_add_indirect": (
-        c_int,
-        (c_void_p, c_uint32, _words, _words, _words, c_uint32, c_int, c_uint32, _handle),
-    ),
-    "xf_table_modify": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
-    "xf_table_modify_indirect": (c_int, (c_void_p, c_uint32, c_uint32, c_int, c_uint32)),
-    "xf_table_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
-    "xf_table_clear": (c_int, (c_void_p, c_uint32)),
-    "xf_table_default": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
-    "xf_table_default_indirect": (c_int, (c_void_p, c_uint32, c_int, c_uint32)),
-    "xf_table_default_reset": (c_int, (c_void_p, c_uint32)),
     "xf_table_stats_read": (c_int, (c_void_p, c_uint32, POINTER(TableStats))),
+    "xf_apply_ops": (c_int, (c_void_p, POINTER(Op), c_uint32, _ints)),
     "xf_entry_counter": (c_int, (c_void_p, c_uint32, c_uint32, _words, _words)),
-    "xf_entry_counter_set": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64, c_uint64)),
-    "xf_entry_meter_set": (c_int, (c_void_p, c_uint32, c_uint32, _words, c_uint32)),
-    "xf_entry_timeout": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64)),
+    "xf_entry_meter_read": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
     "xf_entry_idle": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
     "xf_idle_take": (c_int, (c_void_p, POINTER(IdleEvent), c_uint32)),
-    "xf_member_add": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
-    "xf_member_modify": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
-    "xf_member_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
-    "xf_group_add": (c_int, (c_void_p, c_uint32, c_uint32)),
-    "xf_group_set": (c_int, (c_void_p, c_uint32, c_uint32, _ints, _ints, _bytes, c_uint32)),
-    "xf_group_delete": (c_int, (c_void_p, c_uint32, c_uint32)),
     "xf_counter_read": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_void_p)),
-    "xf_counter_write": (c_int, (c_void_p, c_uint32, c_uint32, c_uint64, c_uint64)),
+    "xf_meter_read": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_void_p)),
     "xf_register_read": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, _words)),
-    "xf_register_write": (c_int, (c_void_p, c_uint32, c_uint32, _words)),
-    "xf_register_reset": (c_int, (c_void_p, c_uint32)),
-    "xf_meter_set": (c_int, (c_void_p, c_uint32, c_uint32, _words, c_uint32)),
-    "xf_multicast_set": (c_int, (c_void_p, c_uint32, _ints, c_uint32)),
-    "xf_multicast_delete": (c_int, (c_void_p, c_uint32)),
-    "xf_clone_set": (c_int, (c_void_p, c_uint32, _ints, c_uint32, c_uint32, c_uint32)),
-    "xf_clone_delete": (c_int, (c_void_p, c_uint32)),
-    "xf_value_set_add": (c_int, (c_void_p, c_uint32, _words, _words)),
-    "xf_value_set_clear": (c_int, (c_void_p, c_uint32)),
     "xf_digest_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
     "xf_log_take": (c_int, (c_void_p, _ints, _words, c_uint32, _words)),
     "xf_trace_take": (c_uint64, (c_void_p, _words, c_uint64, _words)),

@@ -34,6 +34,7 @@ from switch.native.engine_types import (
     QueueStats,
     check,
 )
+from switch.native.journal import Journal
 from switch.native.program import Program
 
 __all__ = [
@@ -149,11 +150,14 @@ class Engine(EngineTables, EngineState, EnginePorts):
         self._state = _State(self._lib, handle)
         self._finalizer = weakref.finalize(self, self._state.close)
         self._control = threading.RLock()
+        self._batch = None
+        self.journal = Journal()
         self.traced = traced
         self._frames = (abi.Frame * abi.FRAMES)()
         self._polling = threading.Lock()
         self._program = None
         self._forget_tables(None)
+        self._value_sets = {}
         if program is not None:
             try:
                 self.set_pipeline(program)
@@ -209,6 +213,7 @@ class Engine(EngineTables, EngineState, EnginePorts):
             rc = self._state.load(code)
             self._program = program if rc >= 0 else None
             self._forget_tables(self._program)
+            self._value_sets = {}
             check(rc, "loading the program")
         if code is not None:
             code.when_optimised(self._go_on_with)

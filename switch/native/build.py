@@ -272,6 +272,7 @@ class _Source:
             program.json_text,
             program.pause_register or "",
             str(program.takes_refused),
+            *(f"{table.name} {table.size} {table.entries_const}" for table in program.tables.values()),
         )
         self._file = self._cache / f"program-{self._key}.c"
         notes = self._file.with_suffix(".json")

@@ -533,7 +533,7 @@ class _Generator:
         return (
             f"{{{_quote(table.name)}, {table.key_words}, {table.arg_words}, {table.size}, {len(table.ranges)}, "
             f"{table.range_words}, {ranges}, {'XF_NO_PROFILE' if table.profile is None else table.profile}, {action}, "
-            f"{int(table.default_const)}, {int(bool(table.entries))}, {int(table.with_counters)}, "
+            f"{int(table.default_const)}, {int(table.entries_const)}, {int(table.with_counters)}, "
             f"{int(table.with_timeout)}, {int(meter is not None)}, {int(meter is not None and meter.bytes)}, "
             f"{args}, {words}}}"
         )

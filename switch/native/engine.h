@@ -101,7 +101,7 @@ typedef struct xf_port {
 } xf_port;
 
 xf_port *port_get(xf_engine *e, uint32_t number); /* makes one that does not exist for the driver; NULL beyond range */
-void port_enqueue(xf_engine *e, xf_packet *p, uint32_t port);
+void port_enqueue(xf_engine *e, xf_packet *p, uint32_t port, uint32_t cls);
 void port_start(xf_engine *e, xf_port *port);   /* EV_START is due */
 void port_expire(xf_engine *e, xf_port *port);  /* EV_EXPIRE is due */
 void port_schedule(xf_engine *e, xf_port *port);
@@ -140,6 +140,7 @@ struct xf_meter {
     uint8_t configured;
     uint64_t rate[2], burst[2], tokens[2], taken[2]; /* [0] peak, [1] committed */
     uint64_t origin;                                 /* ns */
+    xf_counter colours[3];                           /* what it coloured green, yellow, red */
 };
 
 typedef struct xf_member {
@@ -205,7 +206,7 @@ struct xf_table {
     xf_tuple **tuples; /* by max_rank, highest first */
     uint32_t tuple_count, tuple_room, next_tuple;
     xf_entry **handles; /* by handle; a free slot is NULL */
-    uint32_t handle_room, handle_hint;
+    uint32_t handle_room;
     uint64_t sequence;
     uint32_t has_timeouts;
     xf_profile *profile;
@@ -219,7 +220,7 @@ int table_init(xf_table *t, const xf_table_desc *d, xf_profile *profile);
 void table_free(xf_table *t);
 int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
               uint32_t rank, uint32_t action, const uint64_t *args, int ref_group, uint32_t ref, int is_const,
-              uint32_t *handle);
+              uint32_t handle);
 xf_entry *table_entry(xf_table *t, uint32_t handle);
 void table_remove(xf_table *t, xf_entry *e);
 
@@ -227,8 +228,33 @@ int profile_use(xf_profile *p, int group, uint32_t id, int by); /* counts refere
 int profile_pick(xf_profile *p, int group, uint32_t id, uint64_t selector, xf_act *act);
 void profile_free(xf_profile *p);
 
-int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint32_t count, uint64_t now);
-uint32_t meter_execute(xf_meter *m, uint64_t now, uint64_t units);
+int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint64_t now); /* NULL: every packet is green */
+uint32_t meter_execute(xf_meter *m, uint64_t now, uint32_t length, int bytes);
+void meter_read(const xf_meter *m, uint64_t *packets_bytes); /* six words */
+
+/* Whether the number of `limbs` words lies between the two that follow each other at `bounds`. */
+XF_INLINE int limbs_within(const uint64_t *number, const uint64_t *bounds, uint32_t limbs) {
+    const uint64_t *low = bounds, *high = bounds + limbs;
+    uint32_t k;
+    for (k = limbs; k-- > 0;) {
+        if (number[k] < low[k]) return 0;
+        if (number[k] > low[k]) break;
+    }
+    for (k = limbs; k-- > 0;) {
+        if (number[k] > high[k]) return 0;
+        if (number[k] < high[k]) break;
+    }
+    return 1;
+}
+
+/* ---- operations: each file applies those of its subject, under the lock (operations.c) ---- */
+
+int tables_op(xf_engine *e, const xf_op *o);
+int profiles_op(xf_engine *e, const xf_op *o);
+int state_op(xf_engine *e, const xf_op *o);
+int meters_op(xf_engine *e, const xf_op *o);
+int replication_op(xf_engine *e, const xf_op *o);
+int value_sets_op(xf_engine *e, const xf_op *o);
 
 /* ---- replication (pre.c) ---- */
 
@@ -238,7 +264,7 @@ typedef struct xf_replica {
 
 typedef struct xf_replicas {
     uint8_t exists;
-    uint32_t count, group, truncate;
+    uint32_t count, group, truncate, cls; /* cls 0: the program's */
     xf_replica *at;
 } xf_replicas;
 
@@ -253,9 +279,12 @@ void replicas_free(xf_replica_map *m);
 /* ---- value sets (valuesets.c) ---- */
 
 typedef struct xf_value_set {
-    uint32_t count, room;
-    uint64_t *values; /* per value: limbs, then mask limbs */
+    uint32_t count, range_count, stride;
+    uint32_t *ranges; /* (word, limbs) of each field that is matched as a range */
+    uint64_t *values; /* per value: limbs, mask limbs, then low and high limbs of each range; `stride` words */
 } xf_value_set;
+
+void value_set_free(xf_value_set *s);
 
 /* ---- reports (reports.c) ---- */
 

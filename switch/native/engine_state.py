@@ -11,12 +11,33 @@ import numpy as np
 
 from switch.native import abi
 from switch.native.engine_base import EngineBase
-from switch.native.engine_types import Digest, EngineError, LogMessage, check, encode_rates, uint
+from switch.native.engine_types import (
+    Digest,
+    EngineError,
+    Key,
+    LogMessage,
+    MeterCounts,
+    check,
+    encode_rates,
+    meter_counts,
+    uint,
+)
 from switch.native.program import Array, join, limbs, split
+
+MAX_GROUP = 1 << 17
+MAX_SESSION = 1 << 15
+MAX_REPLICAS = 1 << 16
+"""Multicast groups and clone sessions are numbered below, and hold at most (pre.c)."""
+
+SetMember = Key
+"""A member of a value set."""
 
 
 class EngineState(EngineBase):
     """What a program keeps besides its tables, and what it reports."""
+
+    priority_queues: int
+    _value_sets: dict[str, tuple[SetMember, ...]]
 
     @staticmethod
     def _named(arrays: dict[str, Array], name: str, what: str) -> Array:
@@ -45,17 +66,25 @@ class EngineState(EngineBase):
         check(code, f"counter '{name}'")
         return cells
 
-    def counter_write(self, name: str, index: int, packets: int, bytes: int) -> None:
-        """Write one cell."""
+    @staticmethod
+    def _cells(array: Array, index: int | None, what: str) -> dict[str, int]:
+        """The operation's fields for one cell, or for all (None)."""
+        if index is None:
+            return {"object": array.index, "id": 0, "count": array.size}
+        if not 0 <= index < array.size:
+            raise EngineError("invalid", f"{what} '{array.name}' at {index} (its size is {array.size})")
+        return {"object": array.index, "id": index, "count": 1}
+
+    def counter_write(self, name: str, index: int | None, packets: int, bytes: int) -> None:
+        """Write one cell, or all (None)."""
         counter = self._named(self.program.counters, name, "counter")
-        code = self._lib.xf_counter_write(
-            self._e,
-            counter.index,
-            uint(index, 32, "index"),
-            uint(packets, 64, "packets"),
-            uint(bytes, 64, "bytes"),
+        self._change(
+            f"counter '{name}'",
+            abi.COUNTER,
+            packets=uint(packets, 64, "packets"),
+            bytes=uint(bytes, 64, "bytes"),
+            **self._cells(counter, index, "counter"),
         )
-        check(code, f"counter '{name}' at {index} (its size is {counter.size})")
 
     def register_read(self, name: str, index: int) -> int:
         """One cell."""
@@ -76,91 +105,141 @@ class EngineState(EngineBase):
             return list(words[: array.size])
         return [join(words[i * count : (i + 1) * count]) for i in range(array.size)]
 
-    def register_write(self, name: str, index: int, value: int) -> None:
-        """Write one cell; on the pause register it takes effect at once, as a write by the program does."""
+    def register_write(self, name: str, index: int | None, value: int) -> None:
+        """Write one cell, or all (None); on the pause register it takes effect at once, as the program's writes do."""
         array = self._named(self.program.registers, name, "register")
-        words = abi.words(split(uint(value, array.width, f"register '{name}'"), limbs(array.width)))
-        code = self._lib.xf_register_write(self._e, array.index, uint(index, 32, "index"), words)
-        check(code, f"register '{name}' at {index} (its size is {array.size})")
+        self._change(
+            f"register '{name}'",
+            abi.REGISTER,
+            words=abi.words(split(uint(value, array.width, f"register '{name}'"), limbs(array.width))),
+            **self._cells(array, index, "register"),
+        )
 
     def register_reset(self, name: str) -> None:
         """All cells to 0."""
-        array = self._named(self.program.registers, name, "register")
-        check(self._lib.xf_register_reset(self._e, array.index), f"register '{name}'")
+        self.register_write(name, None, 0)
 
-    def meter_set(self, name: str, index: int, rates: tuple[int, int, int, int] | None) -> None:
-        """(cir, cburst, pir, pburst): units (bytes or packets) per second and units; None unsets (all green)."""
+    def meter_set(self, name: str, index: int | None, rates: tuple[int, int, int, int] | None) -> None:
+        """(cir, cburst, pir, pburst): units (bytes or packets) per second and units; None unsets (all green).
+
+        `index` None means every cell.
+        """
         meter = self._named(self.program.meters, name, "meter")
-        words, count = encode_rates(rates)
-        code = self._lib.xf_meter_set(self._e, meter.index, uint(index, 32, "index"), words, count)
-        check(code, f"meter '{name}' at {index} (its size is {meter.size})")
+        self._change(
+            f"meter '{name}'", abi.METER, words=encode_rates(rates), **self._cells(meter, index, "meter")
+        )
+
+    def meter_counts(self, name: str, index: int | None) -> list[MeterCounts]:
+        """What one cell, or each (None), has coloured: (packets, bytes) of green, yellow, red."""
+        meter = self._named(self.program.meters, name, "meter")
+        cells = self._cells(meter, index, "meter")
+        words = (ctypes.c_uint64 * (6 * cells["count"] + 1))()
+        code = self._lib.xf_meter_read(self._e, meter.index, cells["id"], cells["count"], words)
+        check(code, f"meter '{name}'")
+        return [meter_counts(words[6 * i : 6 * i + 6]) for i in range(cells["count"])]
+
+    def meter_clear(self, name: str, index: int | None) -> None:
+        """Count what one cell, or each (None), colours from 0 again."""
+        meter = self._named(self.program.meters, name, "meter")
+        self._change(f"meter '{name}'", abi.METER_CLEAR, **self._cells(meter, index, "meter"))
 
     # ---- replication ----
     @staticmethod
-    def _replicas(replicas: Iterable[tuple[int, int]]) -> tuple[Any, int]:
+    def _replicas(replicas: Iterable[tuple[int, int]]) -> dict[str, Any]:
         flat: list[int] = []
         for port, rid in replicas:
             flat += [uint(port, 32, "port"), uint(rid, 32, "rid")]
-        return abi.ints(flat), len(flat) // 2
+        if len(flat) // 2 > MAX_REPLICAS:
+            raise EngineError("invalid", f"{len(flat) // 2} replicas are more than {MAX_REPLICAS}")
+        return {"ints": abi.ints(flat), "count": len(flat) // 2}
 
     def multicast_group_set(self, group: int, replicas: Iterable[tuple[int, int]]) -> None:
         """Create or replace a multicast group of (port, rid) replicas, replicated in this order."""
-        pairs, count = self._replicas(replicas)
-        code = self._lib.xf_multicast_set(self._e, uint(group, 32, "multicast group"), pairs, count)
-        check(code, f"multicast group {group}")
+        if not 0 < group < MAX_GROUP:
+            raise EngineError("invalid", f"multicast group {group} is not in 1..{MAX_GROUP - 1}")
+        self._change(f"multicast group {group}", abi.MULTICAST_SET, object=group, **self._replicas(replicas))
 
     def multicast_group_delete(self, group: int) -> None:
         """EngineError "not_found"."""
-        code = self._lib.xf_multicast_delete(self._e, uint(group, 32, "multicast group"))
-        check(code, f"multicast group {group}")
+        self._change(
+            f"multicast group {group}", abi.MULTICAST_DELETE, object=uint(group, 32, "multicast group")
+        )
 
     def clone_session_set(
-        self, session: int, replicas: Iterable[tuple[int, int]] | int, *, group: int = 0, truncate: int = 0
+        self,
+        session: int,
+        replicas: Iterable[tuple[int, int]] | int,
+        *,
+        group: int = 0,
+        truncate: int = 0,
+        cls: int = 0,
     ) -> None:
         """Create or replace a clone session: one port, or (port, rid) replicas; `group` adds a multicast group's.
 
-        `truncate` > 0 cuts the copies to that many bytes.
+        `truncate` > 0 cuts the copies to that many bytes; `cls` > 0 is their traffic class, which else is what the
+        program leaves in `priority`.
         """
         if isinstance(replicas, int):
             replicas = [(replicas, 0xFFFFFFFF)]
-        pairs, count = self._replicas(replicas)
-        code = self._lib.xf_clone_set(
-            self._e,
-            uint(session, 32, "clone session"),
-            pairs,
-            count,
-            group,
-            uint(truncate, 32, "truncation"),
+        if not 0 <= session < MAX_SESSION:
+            raise EngineError("invalid", f"clone session {session} is not in 0..{MAX_SESSION - 1}")
+        if not 0 <= cls < self.priority_queues:
+            raise EngineError("invalid", f"class {cls} is not in 0..{self.priority_queues - 1}")
+        self._change(
+            f"clone session {session}",
+            abi.CLONE_SET,
+            object=session,
+            ref=uint(group, 32, "multicast group"),
+            length=uint(truncate, 32, "truncation"),
+            rank=cls,
+            **self._replicas(replicas),
         )
-        check(code, f"clone session {session}")
 
     def clone_session_delete(self, session: int) -> None:
         """EngineError "not_found"."""
-        code = self._lib.xf_clone_delete(self._e, uint(session, 32, "clone session"))
-        check(code, f"clone session {session}")
+        self._change(f"clone session {session}", abi.CLONE_DELETE, object=uint(session, 32, "clone session"))
 
     # ---- parser value sets ----
-    def value_set_add(self, name: str, value: Sequence[tuple[int, int | None]]) -> None:
-        """Add a member: (value, mask or None) for each field of the set."""
+    def value_set(self, name: str) -> tuple[SetMember, ...]:
+        """Its members."""
+        self._named(self.program.value_sets, name, "value set")
+        return self._value_sets.get(name, ())
+
+    def value_set_set(self, name: str, members: Sequence[SetMember]) -> None:
+        """Replace all members at once; each has an element for every field of the set, as a table's key.
+
+        EngineError "full", "invalid".
+        """
         array = self._named(self.program.value_sets, name, "value set")
         widths = self.program.value_set_widths[name]
-        if len(value) != len(widths):
+        if len(members) > array.size:
+            raise EngineError("full", f"value set '{name}' holds {array.size} members at most")
+        wrong = next((member for member in members if len(member) != len(widths)), None)
+        if wrong is not None:
             raise EngineError(
-                "invalid", f"value set '{name}' has {len(widths)} fields, {len(value)} were given"
+                "invalid", f"value set '{name}' has {len(widths)} fields, {len(wrong)} were given"
             )
+        starts = [sum(map(limbs, widths[:i])) for i in range(len(widths))]
+        ranged = [i for i in range(len(widths)) if any(member[i][0] == "range" for member in members)]
         words: list[int] = []
-        masks: list[int] = []
-        for (number, mask), width in zip(value, widths, strict=True):
-            full = (1 << width) - 1
-            words += split(uint(number, width, f"value set '{name}'"), limbs(width))
-            masks += split(full if mask is None else uint(mask, width, f"value set '{name}'"), limbs(width))
-        code = self._lib.xf_value_set_add(self._e, array.index, abi.words(words), abi.words(masks))
-        check(code, f"adding to value set '{name}'")
-
-    def value_set_clear(self, name: str) -> None:
-        """Empty the set."""
-        array = self._named(self.program.value_sets, name, "value set")
-        check(self._lib.xf_value_set_clear(self._e, array.index), f"value set '{name}'")
+        for member in members:
+            fields = [_set_element(e, width, name) for e, width in zip(member, widths, strict=True)]
+            for part in range(2):
+                for field, width in zip(fields, widths, strict=True):
+                    words += split(field[part], limbs(width))
+            for i in ranged:
+                words += split(fields[i][2], limbs(widths[i])) + split(fields[i][3], limbs(widths[i]))
+        with self.batch():
+            self._change(
+                f"value set '{name}'",
+                abi.VALUE_SET,
+                object=array.index,
+                count=len(members),
+                words=abi.words(words),
+                ranges_count=len(ranged),
+                ints=abi.ints([number for i in ranged for number in (starts[i], limbs(widths[i]))]),
+            )
+            self.journal.set(self._value_sets, name, tuple(tuple(member) for member in members))
 
     # ---- digests ----
     def take_digests(self) -> list[Digest]:
@@ -218,6 +297,21 @@ class EngineState(EngineBase):
                 text, failed = messages[number.value]
                 numbers = [_signed128(values[i], values[i + 1]) for i in range(0, count, 2)]
                 out.append(LogMessage(time.value, text if failed else _format(text, numbers), failed))
+
+
+def _set_element(element: tuple[Any, ...], width: int, name: str) -> tuple[int, int, int, int]:
+    """(value, mask, low, high) of a value set's field."""
+    full, what = (1 << width) - 1, f"value set '{name}'"
+    kind, numbers = element[0], element[1:]
+    if kind == "range":
+        return 0, 0, uint(numbers[0], width, what), uint(numbers[1], width, what)
+    if kind == "ternary":
+        mask = uint(numbers[1], width, what)
+    elif kind == "lpm":
+        mask = full ^ (full >> numbers[1])
+    else:
+        mask = 0 if numbers[0] is None else full
+    return uint(numbers[0] or 0, width, what), mask, 0, full
 
 
 def _signed128(low: int, high: int) -> int:

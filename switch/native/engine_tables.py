@@ -1,4 +1,4 @@
-"""Tables and action profiles of an engine, by name.
+"""Tables of an engine, by name.
 
 The engine itself knows encoded keys and handles only; what was added is kept here as it was given.
 """
@@ -6,38 +6,70 @@ The engine itself knows encoded keys and handles only; what was added is kept he
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from switch.native import abi
-from switch.native.engine_base import EngineBase
-from switch.native.engine_types import EngineError, Entry, IdleEvent, Key, check, encode_rates, uint
-from switch.native.keys import encode_key
+from switch.native.engine_profiles import EngineProfiles, Reference
+from switch.native.engine_types import (
+    EngineError,
+    Entry,
+    IdleEvent,
+    Key,
+    MeterCounts,
+    check,
+    encode_rates,
+    meter_counts,
+    uint,
+)
+from switch.native.journal import Numbers
+from switch.native.keys import Encoded, encode_key
 from switch.native.program import Action, Profile, Program, Table
 
+_Place = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 
-class EngineTables(EngineBase):
-    """Entries, defaults, direct counters and meters, idle timeouts, members and groups."""
+
+def _place(key: Encoded) -> _Place:
+    return key.words, key.mask, key.ranges, key.rank
+
+
+def _referred(entry: Entry) -> Reference | None:
+    if entry.group is not None:
+        return True, entry.group
+    return None if entry.member is None else (False, entry.member)
+
+
+class EngineTables(EngineProfiles):
+    """Entries, defaults, direct counters and meters, idle timeouts."""
 
     _entries: dict[str, dict[int, Entry]]
+    _places: dict[str, dict[_Place, int]]
+    """Which handle has an encoded key and rank."""
+    _handles: dict[str, Numbers]
     _defaults: dict[str, tuple[str, tuple[int, ...]] | None]
-    _members: dict[str, set[int]]
-    _groups: dict[str, set[int]]
+    _default_references: dict[str, Reference | None]
 
     def _forget_tables(self, program: Program | None) -> None:
         """What a freshly loaded program has: its const entries and default actions."""
-        self._entries, self._defaults, self._members, self._groups = {}, {}, {}, {}
+        self._entries, self._places, self._handles = {}, {}, {}
+        self._defaults, self._default_references = {}, {}
+        self._forget_profiles(program)
         if program is None:
             return
         for table in program.tables.values():
             self._entries[table.name] = {
-                i: Entry(i, entry.key, entry.action.name, entry.args, entry.priority, const=True)
+                i: Entry(
+                    i, entry.key, entry.action.name, entry.args, entry.priority, const=table.entries_const
+                )
                 for i, entry in enumerate(table.entries)
             }
+            self._places[table.name] = {
+                _place(encode_key(table, entry.key, entry.priority)): i
+                for i, entry in enumerate(table.entries)
+            }
+            self._handles[table.name] = Numbers(self.journal, len(table.entries))
             self._defaults[table.name] = self._initial_default(table)
-        self._members = {name: set() for name in program.profiles}
-        self._groups = {name: set() for name in program.profiles}
 
     @staticmethod
     def _initial_default(table: Table) -> tuple[str, tuple[int, ...]] | None:
@@ -52,147 +84,189 @@ class EngineTables(EngineBase):
         return table
 
     @staticmethod
-    def _args(action: Action, args: Sequence[int], room: int) -> Any:
-        try:
-            encoded = action.encode(list(args))
-        except ValueError as error:
-            raise EngineError("invalid", str(error)) from None
-        return abi.words(encoded + [0] * (room - len(encoded)))
+    def _action_fields(chosen: Action, words: Any) -> dict[str, Any]:
+        return {"action": chosen.index, "words": words}
 
     @staticmethod
-    def _action(owner: Table | Profile, name: str) -> Action:
-        try:
-            return owner.action(name)
-        except ValueError as error:
-            raise EngineError("invalid", str(error)) from None
+    def _reference_fields(reference: Reference) -> dict[str, Any]:
+        return {"action": abi.NO_ACTION, "is_group": int(reference[0]), "ref": reference[1]}
 
-    @staticmethod
-    def _reference(member: int | None, group: int | None) -> tuple[int, int]:
-        if (member is None) == (group is None):
+    def _reference(self, table: Table, member: int | None, group: int | None) -> Reference:
+        number = member if group is None else group
+        if number is None or (member is not None and group is not None):
             raise EngineError("invalid", "give either a member or a group")
-        return (0, member) if member is not None else (1, group or 0)
+        if table.profile is None:
+            raise EngineError("invalid", f"entries of table '{table.name}' run actions themselves")
+        reference = (group is not None, uint(number, 32, "id"))
+        self._known(self._profile_of(table), reference)
+        return reference
 
-    def _add(self, table: Table, entry: Entry, call: Any) -> int:
+    def _profile_of(self, table: Table) -> Profile:
+        return next(p for p in self.program.profiles.values() if p.index == table.profile)
+
+    def _refer(self, table: Table, reference: Reference | None, change: int) -> None:
+        if reference is not None:
+            self._use(self._profile_of(table).name, *reference, change)
+
+    def _direct_table(self, name: str) -> Table:
+        table = self._table(name)
+        if table.profile is not None:
+            raise EngineError("invalid", f"entries of table '{name}' refer to members or groups")
+        return table
+
+    def _present(self, table: Table, handle: int, doing: str) -> Entry:
+        """The entry, which must not be constant."""
+        entry = self._entries[table.name].get(handle)
+        if entry is None:
+            raise EngineError("not_found", f"{doing}: there is no entry {handle}")
+        if entry.const:
+            raise EngineError("constant", f"{doing}: the program makes it constant")
+        return entry
+
+    def _add(self, table: Table, entry: Entry, fields: dict[str, Any]) -> int:
+        doing = f"adding an entry to table '{table.name}'"
         try:
             encoded = encode_key(table, entry.key, entry.priority)
         except ValueError as error:
             raise EngineError("invalid", str(error)) from None
-        handle = ctypes.c_uint32()
         with self._control:
-            code = call(
-                abi.words(encoded.words),
-                abi.words(encoded.mask),
-                abi.words(encoded.ranges),
-                encoded.rank,
-                handle,
-            )
-            check(code, f"adding an entry to table '{table.name}'")
-            self._entries[table.name][handle.value] = replace(entry, handle=handle.value)
-        return handle.value
+            place = _place(encoded)
+            if table.entries and table.entries_const:
+                raise EngineError("constant", f"{doing}: the program makes its entries constant")
+            if place in self._places[table.name]:
+                raise EngineError("exists", f"{doing}: it exists already")
+            if len(self._entries[table.name]) >= table.size:
+                raise EngineError("full", f"{doing}: there is no room for another one")
+            with self.batch():
+                handle = self._handles[table.name].take()
+                self._change(
+                    doing,
+                    abi.TABLE_ADD,
+                    object=table.index,
+                    id=handle,
+                    rank=encoded.rank,
+                    key=abi.words(encoded.words),
+                    mask=abi.words(encoded.mask),
+                    ranges=abi.words(encoded.ranges),
+                    **fields,
+                )
+                self._refer(table, _referred(entry), 1)
+                self.journal.set(self._places[table.name], place, handle)
+                self.journal.set(self._entries[table.name], handle, replace(entry, handle=handle))
+        return handle
 
     def table_add(self, table: str, key: Key, action: str, args: Sequence[int], priority: int = 0) -> int:
         """Add an entry; returns its handle. Larger priority wins (ternary, range and optional keys only).
 
         EngineError "exists" (same key and priority), "full", "constant", "invalid".
         """
-        t = self._table(table)
+        t = self._direct_table(table)
         chosen = self._action(t, action)
         words = self._args(chosen, args, t.arg_words)
         entry = Entry(0, tuple(tuple(k) for k in key), action, tuple(args), priority)
-        if t.profile is not None:
-            raise EngineError("invalid", f"entries of table '{table}' refer to members or groups")
-        return self._add(
-            t,
-            entry,
-            lambda k, m, r, rank, h: self._lib.xf_table_add(
-                self._e, t.index, k, m, r, rank, chosen.index, words, h
-            ),
-        )
+        return self._add(t, entry, self._action_fields(chosen, words))
 
     def table_add_indirect(
         self, table: str, key: Key, *, member: int | None = None, group: int | None = None, priority: int = 0
     ) -> int:
         """Add an entry that refers to an action profile member or group."""
         t = self._table(table)
-        is_group, number = self._reference(member, group)
         entry = Entry(0, tuple(tuple(k) for k in key), None, (), priority, member, group)
-        return self._add(
-            t,
-            entry,
-            lambda k, m, r, rank, h: self._lib.xf_table_add_indirect(
-                self._e, t.index, k, m, r, rank, is_group, number, h
-            ),
-        )
+        return self._add(t, entry, self._reference_fields(self._reference(t, member, group)))
 
     def table_modify(self, table: str, handle: int, action: str, args: Sequence[int]) -> None:
         """Replace the entry's action; its counter stays."""
-        t = self._table(table)
+        t = self._direct_table(table)
         chosen = self._action(t, action)
         words = self._args(chosen, args, t.arg_words)
-        if t.profile is not None:
-            raise EngineError("invalid", f"entries of table '{table}' refer to members or groups")
-        with self._control:
-            code = self._lib.xf_table_modify(self._e, t.index, handle, chosen.index, words)
-            check(code, f"modifying entry {handle} of table '{table}'")
-            old = self._entries[table][handle]
-            self._entries[table][handle] = replace(
-                old, action=action, args=tuple(args), member=None, group=None
-            )
+        self._modify(t, handle, self._action_fields(chosen, words), action=action, args=tuple(args))
 
     def table_modify_indirect(
         self, table: str, handle: int, *, member: int | None = None, group: int | None = None
     ) -> None:
         """Replace what the entry refers to."""
         t = self._table(table)
-        is_group, number = self._reference(member, group)
-        with self._control:
-            code = self._lib.xf_table_modify_indirect(self._e, t.index, handle, is_group, number)
-            check(code, f"modifying entry {handle} of table '{table}'")
-            old = self._entries[table][handle]
-            self._entries[table][handle] = replace(old, action=None, args=(), member=member, group=group)
+        fields = self._reference_fields(self._reference(t, member, group))
+        self._modify(t, handle, fields, member=member, group=group)
+
+    def _modify(self, table: Table, handle: int, fields: dict[str, Any], **known: Any) -> None:
+        doing = f"modifying entry {handle} of table '{table.name}'"
+        nothing: dict[str, Any] = {"action": None, "args": (), "member": None, "group": None}
+        with self.batch():
+            entry = self._present(table, handle, doing)
+            changed = replace(entry, **{**nothing, **known})
+            self._change(doing, abi.TABLE_MODIFY, object=table.index, id=handle, **fields)
+            self._refer(table, _referred(changed), 1)
+            self._refer(table, _referred(entry), -1)
+            self.journal.set(self._entries[table.name], handle, changed)
 
     def table_delete(self, table: str, handle: int) -> None:
         """Delete an entry."""
         t = self._table(table)
-        with self._control:
-            code = self._lib.xf_table_delete(self._e, t.index, handle)
-            check(code, f"deleting entry {handle} of table '{table}'")
-            del self._entries[table][handle]
+        doing = f"deleting entry {handle} of table '{table}'"
+        with self.batch():
+            self._present(t, handle, doing)
+            self._change(doing, abi.TABLE_DELETE, object=t.index, id=handle)
+            self._forget_entry(t, handle)
 
     def table_clear(self, table: str) -> None:
         """Delete every entry that is not const."""
         t = self._table(table)
-        with self._control:
-            check(self._lib.xf_table_clear(self._e, t.index), f"clearing table '{table}'")
-            self._entries[table] = {h: e for h, e in self._entries[table].items() if e.const}
+        with self.batch():
+            self._change(f"clearing table '{table}'", abi.TABLE_CLEAR, object=t.index)
+            for entry in list(self._entries[table].values()):
+                if not entry.const:
+                    self._forget_entry(t, entry.handle)
+
+    def _forget_entry(self, table: Table, handle: int) -> None:
+        entry = self.journal.remove(self._entries[table.name], handle)
+        self._refer(table, _referred(entry), -1)
+        self.journal.remove(self._places[table.name], _place(encode_key(table, entry.key, entry.priority)))
+        self._handles[table.name].give(handle)
 
     def table_default(self, table: str, action: str, args: Sequence[int]) -> None:
         """Set the default action."""
         t = self._table(table)
         chosen = self._action(t, action)
         words = self._args(chosen, args, t.arg_words)
-        with self._control:
-            code = self._lib.xf_table_default(self._e, t.index, chosen.index, words)
-            check(code, f"default action of table '{table}'")
-            self._defaults[table] = (action, tuple(args))
+        self._set_default(t, (action, tuple(args)), None, self._action_fields(chosen, words))
 
     def table_default_indirect(
         self, table: str, *, member: int | None = None, group: int | None = None
     ) -> None:
         """Set the default of an indirect table."""
         t = self._table(table)
-        is_group, number = self._reference(member, group)
-        with self._control:
-            code = self._lib.xf_table_default_indirect(self._e, t.index, is_group, number)
-            check(code, f"default of table '{table}'")
-            self._defaults[table] = None
+        reference = self._reference(t, member, group)
+        self._set_default(t, None, reference, self._reference_fields(reference))
+
+    def _set_default(
+        self,
+        table: Table,
+        default: tuple[str, tuple[int, ...]] | None,
+        reference: Reference | None,
+        fields: dict[str, Any],
+    ) -> None:
+        doing = f"default action of table '{table.name}'"
+        if table.default_const:
+            raise EngineError("constant", f"{doing}: the program makes it constant")
+        with self.batch():
+            self._change(doing, abi.TABLE_DEFAULT, object=table.index, **fields)
+            self._know_default(table, default, reference)
 
     def table_default_reset(self, table: str) -> None:
         """Back to the program's default action."""
         t = self._table(table)
-        with self._control:
-            check(self._lib.xf_table_default_reset(self._e, t.index), f"default action of table '{table}'")
-            self._defaults[table] = self._initial_default(t)
+        with self.batch():
+            self._change(f"default action of table '{table}'", abi.TABLE_DEFAULT_RESET, object=t.index)
+            self._know_default(t, self._initial_default(t), None)
+
+    def _know_default(
+        self, table: Table, default: tuple[str, tuple[int, ...]] | None, reference: Reference | None
+    ) -> None:
+        self._refer(table, reference, 1)
+        self._refer(table, self._default_references.get(table.name), -1)
+        self.journal.set(self._default_references, table.name, reference)
+        self.journal.set(self._defaults, table.name, default)
 
     def table_default_get(self, table: str) -> tuple[str, tuple[int, ...]] | None:
         """The present default action and arguments; None when there is none (or it is indirect)."""
@@ -228,29 +302,51 @@ class EngineTables(EngineBase):
         check(code, f"entry {handle} of table '{table}'")
         return packets.value, octets.value
 
+    def _change_entry(self, table: str, handle: int, what: str, kind: int, **fields: Any) -> None:
+        t = self._table(table)
+        doing = f"{what} of entry {handle} of table '{table}'"
+        with self._control:
+            if handle not in self._entries[table]:
+                raise EngineError("not_found", f"{doing}: there is no such entry")
+            self._change(doing, kind, object=t.index, id=handle, **fields)
+
     def entry_counter_set(self, table: str, handle: int, packets: int, bytes: int) -> None:
         """Write an entry's direct counter."""
-        code = self._lib.xf_entry_counter_set(
-            self._e,
-            self._table(table).index,
+        self._change_entry(
+            table,
             handle,
-            uint(packets, 64, "packets"),
-            uint(bytes, 64, "bytes"),
+            "counter",
+            abi.ENTRY_COUNTER,
+            packets=uint(packets, 64, "packets"),
+            bytes=uint(bytes, 64, "bytes"),
         )
-        check(code, f"entry {handle} of table '{table}'")
+
+    def _metered(self, table: str) -> None:
+        if self._table(table).meter is None:
+            raise EngineError("invalid", f"table '{table}' has no direct meter")
 
     def entry_meter_set(self, table: str, handle: int, rates: tuple[int, int, int, int] | None) -> None:
         """Direct meter: as `meter_set`."""
-        words, count = encode_rates(rates)
-        code = self._lib.xf_entry_meter_set(self._e, self._table(table).index, handle, words, count)
+        self._metered(table)
+        self._change_entry(table, handle, "meter", abi.ENTRY_METER, words=encode_rates(rates))
+
+    def entry_meter_counts(self, table: str, handle: int) -> MeterCounts:
+        """What the entry's direct meter coloured: (packets, bytes) of green, yellow, red."""
+        counts = (ctypes.c_uint64 * 6)()
+        code = self._lib.xf_entry_meter_read(self._e, self._table(table).index, handle, counts)
         check(code, f"meter of entry {handle} of table '{table}'")
+        return meter_counts(list(counts))
+
+    def entry_meter_clear(self, table: str, handle: int) -> None:
+        """Count what the entry's direct meter colours from 0 again."""
+        self._metered(table)
+        self._change_entry(table, handle, "meter", abi.ENTRY_METER_CLEAR)
 
     def entry_timeout(self, table: str, handle: int, timeout_ns: int) -> None:
         """Report the entry when it was not hit for `timeout_ns` (0 = never); needs a table with timeouts."""
-        code = self._lib.xf_entry_timeout(
-            self._e, self._table(table).index, handle, uint(timeout_ns, 62, "timeout")
-        )
-        check(code, f"timeout of entry {handle} of table '{table}'")
+        if not self._table(table).with_timeout:
+            raise EngineError("not_found", f"table '{table}' has no idle timeouts")
+        self._change_entry(table, handle, "timeout", abi.ENTRY_TIMEOUT, time=uint(timeout_ns, 62, "timeout"))
 
     def entry_idle(self, table: str, handle: int) -> int:
         """ns since the entry was last hit (or added)."""
@@ -272,82 +368,3 @@ class EngineTables(EngineBase):
                         out.append(IdleEvent(e.time, names[e.table], e.handle))
                 if count < 256:
                     return out
-
-    # ---- action profiles ----
-    def _profile(self, name: str) -> Profile:
-        profile = self.program.profiles.get(name)
-        if profile is None:
-            raise EngineError("not_found", f"there is no action profile '{name}'")
-        return profile
-
-    @staticmethod
-    def _free_id(used: set[int]) -> int:
-        number = len(used) + 1
-        while number in used:
-            number += 1
-        return number
-
-    def member_add(self, profile: str, action: str, args: Sequence[int], member: int | None = None) -> int:
-        """Add a member (under an id of the caller's choice, or the next free one); returns its id."""
-        p = self._profile(profile)
-        chosen = self._action(p, action)
-        words = self._args(chosen, args, p.arg_words)
-        with self._control:
-            number = (
-                self._free_id(self._members[profile]) if member is None else uint(member, 32, "member id")
-            )
-            code = self._lib.xf_member_add(self._e, p.index, number, chosen.index, words)
-            check(code, f"adding member {number} to action profile '{profile}'")
-            self._members[profile].add(number)
-        return number
-
-    def member_modify(self, profile: str, member: int, action: str, args: Sequence[int]) -> None:
-        """Replace the member's action for every entry and group that refers to it."""
-        p = self._profile(profile)
-        chosen = self._action(p, action)
-        words = self._args(chosen, args, p.arg_words)
-        code = self._lib.xf_member_modify(self._e, p.index, member, chosen.index, words)
-        check(code, f"modifying member {member} of action profile '{profile}'")
-
-    def member_delete(self, profile: str, member: int) -> None:
-        """EngineError "in_use" while an entry or group refers to it."""
-        p = self._profile(profile)
-        with self._control:
-            code = self._lib.xf_member_delete(self._e, p.index, member)
-            check(code, f"deleting member {member} of action profile '{profile}'")
-            self._members[profile].discard(member)
-
-    def group_add(
-        self, profile: str, members: Iterable[tuple[int, int, bool]] = (), group: int | None = None
-    ) -> int:
-        """Add a group of (member, weight, active); returns its id."""
-        p = self._profile(profile)
-        with self._control:
-            number = self._free_id(self._groups[profile]) if group is None else uint(group, 32, "group id")
-            code = self._lib.xf_group_add(self._e, p.index, number)
-            check(code, f"adding group {number} to action profile '{profile}'")
-            self._groups[profile].add(number)
-            try:
-                self.group_set(profile, number, members)
-            except EngineError:
-                self.group_delete(profile, number)
-                raise
-        return number
-
-    def group_set(self, profile: str, group: int, members: Iterable[tuple[int, int, bool]]) -> None:
-        """Replace the group's members at once: (member, weight, active)."""
-        p = self._profile(profile)
-        chosen = list(members)
-        ids = abi.ints([uint(m[0], 32, "member id") for m in chosen])
-        weights = abi.ints([uint(m[1], 32, "weight") for m in chosen])
-        active = (ctypes.c_uint8 * max(1, len(chosen)))(*(int(m[2]) for m in chosen))
-        code = self._lib.xf_group_set(self._e, p.index, group, ids, weights, active, len(chosen))
-        check(code, f"members of group {group} of action profile '{profile}'")
-
-    def group_delete(self, profile: str, group: int) -> None:
-        """EngineError "in_use" while an entry refers to it."""
-        p = self._profile(profile)
-        with self._control:
-            code = self._lib.xf_group_delete(self._e, p.index, group)
-            check(code, f"deleting group {group} of action profile '{profile}'")
-            self._groups[profile].discard(group)

@@ -173,8 +173,23 @@ def uint(value: int, bits: int, what: str) -> int:
     return value
 
 
-def encode_rates(rates: tuple[int, int, int, int] | None) -> tuple[Any, int]:
-    """(cir, cburst, pir, pburst) for `xf_meter_set`: words and the number of rates."""
+MAX_METER_RATE = 10**13
+"""Units a second (meters.c)."""
+
+
+def encode_rates(rates: tuple[int, int, int, int] | None) -> Any:
+    """(cir, cburst, pir, pburst) as words; NULL for none."""
     if rates is None:
-        return abi.words([]), 0
-    return abi.words([uint(r, 63, "a meter's rate or burst") for r in rates]), 2
+        return None
+    if rates[0] > rates[2] or rates[2] > MAX_METER_RATE:
+        raise EngineError("invalid", f"a meter's rates rise and are {MAX_METER_RATE} a second at most")
+    return abi.words([uint(r, 63, "a meter's rate or burst") for r in rates])
+
+
+MeterCounts = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+"""(packets, bytes) that a meter coloured green, yellow, red."""
+
+
+def meter_counts(words: Sequence[int]) -> MeterCounts:
+    """As the engine lays them out."""
+    return (words[0], words[1]), (words[2], words[3]), (words[4], words[5])

@@ -25,7 +25,7 @@ void engine_unload(xf_engine *e) {
     if (e->meters)
         for (i = 0; i < p->meter_count; i++) free(e->meters[i]);
     if (e->value_sets)
-        for (i = 0; i < p->value_set_count; i++) free(e->value_sets[i].values);
+        for (i = 0; i < p->value_set_count; i++) value_set_free(&e->value_sets[i]);
     free(e->tables);
     free(e->profiles);
     free(e->counters);
@@ -116,7 +116,7 @@ static int load(xf_engine *e, const xf_program *p) {
     for (i = 0; i < p->entry_count; i++) {
         const xf_entry_init *n = &p->entries[i];
         int rc = table_add(e, e->tables[n->table], n->key, n->mask, n->ranges, n->rank, n->action, n->args, 0, 0,
-                           e->tables[n->table]->desc->entries_const, NULL);
+                           e->tables[n->table]->desc->entries_const, e->tables[n->table]->entry_count);
         if (rc) return rc;
     }
     return 0;

@@ -13,10 +13,9 @@ static uint64_t tokens_since(uint64_t rate, uint64_t elapsed) {
     return s * rate + (us * rate + ns * rate / 1000) / 1000000;
 }
 
-int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint32_t count, uint64_t now) {
+int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint64_t now) {
     uint32_t i;
-    if (count != 0 && count != 2) return XF_EINVAL;
-    if (!count) {
+    if (!rates_bursts) {
         m->configured = 0;
         return 0;
     }
@@ -31,7 +30,7 @@ int meter_set(xf_meter *m, const uint64_t *rates_bursts, uint32_t count, uint64_
     return 0;
 }
 
-uint32_t meter_execute(xf_meter *m, uint64_t now, uint64_t units) {
+static uint32_t colour_of(xf_meter *m, uint64_t now, uint64_t units) {
     static const uint8_t colours[2] = {RED, YELLOW};
     uint64_t elapsed = now > m->origin ? now - m->origin : 0;
     uint32_t i;
@@ -46,6 +45,13 @@ uint32_t meter_execute(xf_meter *m, uint64_t now, uint64_t units) {
     return GREEN;
 }
 
+uint32_t meter_execute(xf_meter *m, uint64_t now, uint32_t length, int bytes) {
+    uint32_t colour = colour_of(m, now, bytes ? length : 1);
+    m->colours[colour].packets++;
+    m->colours[colour].bytes += length;
+    return colour;
+}
+
 uint32_t xf_meter_execute(xf_ctx *x, uint32_t meter, uint64_t index, uint32_t *colour) {
     xf_engine *e = x->engine;
     const xf_array_desc *d = &e->program->meters[meter];
@@ -53,15 +59,35 @@ uint32_t xf_meter_execute(xf_ctx *x, uint32_t meter, uint64_t index, uint32_t *c
         xf_out_of_bounds(x);
         return 0;
     }
-    *colour = meter_execute(&e->meters[meter][index], x->now, d->bytes ? x->ingress_length : 1);
+    *colour = meter_execute(&e->meters[meter][index], x->now, x->ingress_length, d->bytes);
     return 1;
 }
 
-int xf_meter_set(xf_engine *e, uint32_t meter, uint32_t index, const uint64_t *rates_bursts, uint32_t count) {
-    int rc = XF_EINVAL;
-    engine_lock(e);
-    if (e->program && meter < e->program->meter_count && index < e->program->meters[meter].size)
-        rc = meter_set(&e->meters[meter][index], rates_bursts, count, ns_of(e, e->now));
-    engine_unlock(e);
+static int meter_ok(const xf_engine *e, uint32_t meter, uint32_t first, uint32_t count) {
+    if (!e->program || meter >= e->program->meter_count) return 0;
+    return first <= e->program->meters[meter].size && count <= e->program->meters[meter].size - first;
+}
+
+int meters_op(xf_engine *e, const xf_op *o) {
+    uint32_t i;
+    int rc = 0;
+    if (!meter_ok(e, o->object, o->id, o->count)) return XF_EINVAL;
+    for (i = 0; i < o->count && !rc; i++) {
+        xf_meter *m = &e->meters[o->object][o->id + i];
+        if (o->kind == XF_METER) rc = meter_set(m, o->words, ns_of(e, e->now));
+        else memset(m->colours, 0, sizeof m->colours);
+    }
     return rc;
+}
+
+void meter_read(const xf_meter *m, uint64_t *packets_bytes) { memcpy(packets_bytes, m->colours, sizeof m->colours); }
+
+int xf_meter_read(xf_engine *e, uint32_t meter, uint32_t first, uint32_t count, uint64_t *packets_bytes) {
+    uint32_t i;
+    int ok;
+    engine_lock(e);
+    ok = meter_ok(e, meter, first, count);
+    for (i = 0; ok && i < count; i++) meter_read(&e->meters[meter][first + i], packets_bytes + 6 * i);
+    engine_unlock(e);
+    return ok ? 0 : XF_EINVAL;
 }

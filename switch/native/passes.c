@@ -89,25 +89,26 @@ static xf_packet *moved(xf_engine *e, xf_packet *p) {
     return NULL;
 }
 
-/* One enqueued copy of `p` (whose PHV carries its instance type) per replica; with `last` the last one is `p` itself. */
-static void replicate(xf_engine *e, xf_packet *p, const xf_replicas *r, uint32_t truncate, int last) {
+/* One enqueued copy of `p` (whose PHV carries its instance type) per replica; with `last` the last one is `p` itself.
+ * `session` is the clone session that asked for the copies, NULL for multicast. */
+static void replicate(xf_engine *e, xf_packet *p, const xf_replicas *r, const xf_replicas *session, int last) {
     uint32_t i;
     for (i = 0; i < r->count; i++) {
         xf_packet *c = last && i + 1 == r->count ? moved(e, p) : copy(e, p, p->data, p->length, 1);
         if (!c) continue;
         if (r->at[i].rid != UINT32_MAX) e->program->set_rid(c->phv, r->at[i].rid);
-        if (truncate) c->truncate = truncate;
-        port_enqueue(e, c, r->at[i].port);
+        if (session && session->truncate) c->truncate = session->truncate;
+        port_enqueue(e, c, r->at[i].port, session && session->cls ? session->cls : e->program->get_priority(c->phv));
     }
 }
 
 static void send_clones(xf_engine *e, xf_packet *clone, const xf_replicas *session) {
     int last = !session->group && session->count;
-    replicate(e, clone, session, session->truncate, last);
+    replicate(e, clone, session, session, last);
     if (session->group) {
         const xf_replicas *g = replicas_find(&e->groups, session->group);
         last = g && g->count;
-        if (last) replicate(e, clone, g, session->truncate, last);
+        if (last) replicate(e, clone, g, session, last);
         else count_drop(e, XF_DROP_NO_MULTICAST, XF_MAX_PORTS, clone->length);
     }
     if (!last) packet_free(clone);
@@ -189,7 +190,7 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         const xf_replicas *g = replicas_find(&e->groups, x.mcast_grp);
         prog->set_instance(p->phv, XF_REPLICATED);
         if (g && g->count) {
-            replicate(e, p, g, 0, 1);
+            replicate(e, p, g, NULL, 1);
             return;
         }
         count_drop(e, XF_DROP_NO_MULTICAST, port, p->packet_length);
@@ -202,7 +203,7 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         return;
     }
     prog->set_instance(p->phv, XF_NORMAL);
-    port_enqueue(e, p, x.egress_spec);
+    port_enqueue(e, p, x.egress_spec, prog->get_priority(p->phv));
 }
 
 static void egress_clone(xf_engine *e, const xf_ctx *x, xf_packet *p) {

@@ -8,7 +8,6 @@
 
 #include "xf.h"
 
-#define XF_NO_ACTION 0xffffffffu
 #define XF_NO_PROFILE 0xffffffffu
 #define XF_OFFSET(type, member) ((size_t)&((type *)0)->member)
 #define XF_LOOP_BUDGET (1u << 18) /* jumps back in the actions of one pass; then the pass ends and is counted */

@@ -77,133 +77,105 @@ static int grow(void **array, uint32_t *room, uint32_t id, size_t size) {
     return 0;
 }
 
-int xf_member_add(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args) {
-    xf_profile *p;
-    int rc = 0;
-    if (id >= MAX_ID) return XF_EINVAL;
-    engine_lock(e);
-    p = find(e, profile);
-    if (!p) rc = XF_EINVAL;
-    else if (member_find(p, id)) rc = XF_EEXIST;
-    else if (p->member_count >= p->desc->size) rc = XF_EFULL;
-    else if (!(rc = grow((void **)&p->members, &p->member_room, id, sizeof *p->members))) {
-        uint32_t words = p->desc->arg_words ? p->desc->arg_words : 1;
-        xf_member *m = &p->members[id];
-        m->args = calloc(words, sizeof(uint64_t));
-        if (!m->args) rc = XF_ENOMEM;
-        else {
-            if (p->desc->arg_words) memcpy(m->args, args, p->desc->arg_words * sizeof(uint64_t));
-            m->action = action;
-            m->used = 0;
-            m->exists = 1;
-            p->member_count++;
-        }
-    }
-    engine_unlock(e);
-    return rc;
-}
-
-int xf_member_modify(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args) {
-    xf_profile *p;
+static int member_add(xf_profile *p, const xf_op *o) {
+    uint32_t words = p->desc->arg_words;
     xf_member *m;
-    engine_lock(e);
-    p = find(e, profile);
-    m = p ? member_find(p, id) : NULL;
-    if (m) {
-        m->action = action;
-        if (p->desc->arg_words) memcpy(m->args, args, p->desc->arg_words * sizeof(uint64_t));
+    uint64_t *args;
+    if (o->id >= MAX_ID) return XF_EINVAL;
+    if (member_find(p, o->id)) return XF_EEXIST;
+    if (p->member_count >= p->desc->size) return XF_EFULL;
+    args = calloc(words + 1ul, sizeof *args);
+    if (!args || grow((void **)&p->members, &p->member_room, o->id, sizeof *p->members)) {
+        free(args);
+        return XF_ENOMEM;
     }
-    engine_unlock(e);
-    return m ? 0 : XF_ENOENT;
+    memcpy(args, o->words, words * sizeof *args);
+    m = &p->members[o->id];
+    m->args = args;
+    m->action = o->action;
+    m->used = 0;
+    m->exists = 1;
+    p->member_count++;
+    return 0;
 }
 
-int xf_member_delete(xf_engine *e, uint32_t profile, uint32_t id) {
-    xf_profile *p;
-    xf_member *m;
-    int rc = 0;
-    engine_lock(e);
-    p = find(e, profile);
-    m = p ? member_find(p, id) : NULL;
-    if (!m) rc = XF_ENOENT;
-    else if (m->used) rc = XF_EINUSE;
-    else {
-        free(m->args);
-        m->args = NULL;
-        m->exists = 0;
-        p->member_count--;
-    }
-    engine_unlock(e);
-    return rc;
+static int member_modify(xf_profile *p, const xf_op *o) {
+    xf_member *m = member_find(p, o->id);
+    if (!m) return XF_ENOENT;
+    m->action = o->action;
+    memcpy(m->args, o->words, p->desc->arg_words * sizeof *m->args);
+    return 0;
 }
 
-int xf_group_add(xf_engine *e, uint32_t profile, uint32_t id) {
-    xf_profile *p;
-    int rc = 0;
+static int member_delete(xf_profile *p, uint32_t id) {
+    xf_member *m = member_find(p, id);
+    if (!m) return XF_ENOENT;
+    if (m->used) return XF_EINUSE;
+    free(m->args);
+    m->args = NULL;
+    m->exists = 0;
+    p->member_count--;
+    return 0;
+}
+
+static int group_add(xf_profile *p, uint32_t id) {
     if (id >= MAX_ID) return XF_EINVAL;
-    engine_lock(e);
-    p = find(e, profile);
-    if (!p) rc = XF_EINVAL;
-    else if (group_find(p, id)) rc = XF_EEXIST;
-    else if (!(rc = grow((void **)&p->groups, &p->group_room, id, sizeof *p->groups))) p->groups[id].exists = 1;
-    engine_unlock(e);
-    return rc;
+    if (group_find(p, id)) return XF_EEXIST;
+    if (grow((void **)&p->groups, &p->group_room, id, sizeof *p->groups)) return XF_ENOMEM;
+    p->groups[id].exists = 1;
+    return 0;
 }
 
-int xf_group_set(xf_engine *e, uint32_t profile, uint32_t id, const uint32_t *members, const uint32_t *weights,
-                 const uint8_t *active, uint32_t count) {
-    xf_profile *p;
-    xf_group *g;
+static int group_set(xf_profile *p, const xf_op *o) {
+    xf_group *g = group_find(p, o->id);
     uint32_t i, k, slots = 0, at = 0, *ids, *table;
-    int rc = 0;
-    if (count > MAX_SLOTS) return XF_EINVAL;
-    for (i = 0; i < count; i++) {
-        if (!weights[i] || weights[i] > MAX_SLOTS) return XF_EINVAL;
-        if (active[i]) slots += weights[i];
+    if (!g) return XF_ENOENT;
+    if (o->count > MAX_SLOTS) return XF_EINVAL;
+    for (i = 0; i < o->count; i++) {
+        if (!o->weights[i] || o->weights[i] > MAX_SLOTS) return XF_EINVAL;
+        if (!member_find(p, o->ints[i])) return XF_ENOENT;
+        if (o->active[i]) slots += o->weights[i];
         if (slots > MAX_SLOTS) return XF_EINVAL;
     }
-    ids = malloc((count ? count : 1) * sizeof *ids);
-    table = malloc((slots ? slots : 1) * sizeof *table);
-    engine_lock(e);
-    p = find(e, profile);
-    g = p ? group_find(p, id) : NULL;
-    if (!g) rc = XF_ENOENT;
-    else if (!ids || !table) rc = XF_ENOMEM;
-    for (i = 0; !rc && i < count; i++)
-        if (!member_find(p, members[i])) rc = XF_ENOENT;
-    if (!rc) {
-        for (i = 0; i < count; i++) {
-            profile_use(p, 0, members[i], 1);
-            ids[i] = members[i];
-            if (active[i])
-                for (k = 0; k < weights[i]; k++) table[at++] = members[i];
-        }
-        group_forget(p, g);
-        g->members = ids;
-        g->table = table;
-        g->count = count;
-        g->active = slots;
-    }
-    engine_unlock(e);
-    if (rc) {
+    ids = malloc((o->count + 1) * sizeof *ids);
+    table = malloc((slots + 1) * sizeof *table);
+    if (!ids || !table) {
         free(ids);
         free(table);
+        return XF_ENOMEM;
     }
-    return rc;
+    for (i = 0; i < o->count; i++) {
+        profile_use(p, 0, o->ints[i], 1);
+        ids[i] = o->ints[i];
+        if (o->active[i])
+            for (k = 0; k < o->weights[i]; k++) table[at++] = o->ints[i];
+    }
+    group_forget(p, g);
+    g->members = ids;
+    g->table = table;
+    g->count = o->count;
+    g->active = slots;
+    return 0;
 }
 
-int xf_group_delete(xf_engine *e, uint32_t profile, uint32_t id) {
-    xf_profile *p;
-    xf_group *g;
-    int rc = 0;
-    engine_lock(e);
-    p = find(e, profile);
-    g = p ? group_find(p, id) : NULL;
-    if (!g) rc = XF_ENOENT;
-    else if (g->used) rc = XF_EINUSE;
-    else {
-        group_forget(p, g);
-        g->exists = 0;
+static int group_delete(xf_profile *p, uint32_t id) {
+    xf_group *g = group_find(p, id);
+    if (!g) return XF_ENOENT;
+    if (g->used) return XF_EINUSE;
+    group_forget(p, g);
+    g->exists = 0;
+    return 0;
+}
+
+int profiles_op(xf_engine *e, const xf_op *o) {
+    xf_profile *p = find(e, o->object);
+    if (!p) return XF_EINVAL;
+    switch (o->kind) {
+    case XF_MEMBER_ADD: return member_add(p, o);
+    case XF_MEMBER_MODIFY: return member_modify(p, o);
+    case XF_MEMBER_DELETE: return member_delete(p, o->id);
+    case XF_GROUP_ADD: return group_add(p, o->id);
+    case XF_GROUP_SET: return group_set(p, o);
+    default: return group_delete(p, o->id);
     }
-    engine_unlock(e);
-    return rc;
 }

@@ -197,6 +197,8 @@ class Table:
     default_args: tuple[int, ...]
     default_const: bool
     entries: list[ConstEntry]
+    entries_const: bool
+    """Whether they are for ever, and none can be added."""
     node: Node
 
     @property
@@ -236,6 +238,8 @@ class ConstEntry:
     action: Action
     args: tuple[int, ...]
     priority: int
+    rank: int
+    """Its priority in the JSON: smaller wins."""
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from switch.native.document import Node, ProgramError, parse_document
 from switch.native.program import (
@@ -46,6 +47,26 @@ def find_annotated_registers(p4info_text: str, annotation: str) -> list[str]:
     return names
 
 
+def find_changeable_tables(p4info_text: str) -> dict[str, int]:
+    """Tables whose entries in the program are only what they begin with, and their sizes, from P4Info's text format.
+
+    BMv2's JSON does not tell them from tables with const entries, and makes the number of entries their size.
+    """
+    found = {}
+    for block in _top_level_blocks(p4info_text, "tables"):
+        rest, nested = re.sub(r'"(?:[^"\\]|\\.)*"', '""', block), 1
+        while nested:
+            rest, nested = re.subn(r"\{[^{}]*\}", "", rest)
+        if re.search(r"has_initial_entries\s*:\s*true", rest) and not re.search(
+            r"is_const_table\s*:\s*true", rest
+        ):
+            size = re.search(r"(?<![a-z_])size\s*:\s*(\d+)", rest)
+            for preamble in _top_level_blocks(block, "preamble"):
+                for name in re.findall(r'(?<![a-z_])name\s*:\s*"([^"]*)"', preamble)[:1]:
+                    found[name] = int(size.group(1)) if size else 0
+    return found
+
+
 def _top_level_blocks(text: str, label: str) -> list[str]:
     """The bodies of `label { ... }` at depth 0 of a text-format message, strings respected."""
     blocks, depth, start, wanted = [], 0, 0, False
@@ -70,6 +91,7 @@ class Reader:
     def __init__(self, json_text: str, p4info_text: str | None) -> None:
         self.json_text = json_text
         self.p4info_text = p4info_text
+        self.changeable = {} if p4info_text is None else find_changeable_tables(p4info_text)
         self.root = parse_document(json_text, "program")
         self.header_types: dict[str, HeaderType] = {}
         self.headers: dict[str, Header] = {}
@@ -517,6 +539,7 @@ class Reader:
             default_args=default_args,
             default_const=default_const,
             entries=[],
+            entries_const=False,
             node=node,
         )
         if default_action is not None and default_action not in actions:
@@ -525,8 +548,14 @@ class Reader:
                 next_tables.setdefault(default_action.name, table.default_next)
         for item in node.get("entries").named():
             table.entries.append(self.read_entry(table, item))
+        self.rank_entries(table)
+        table.entries_const = bool(table.entries) and name not in self.changeable
         size = node.get("max_size")
-        table.size = max(0 if size.missing else size.integer(), len(table.entries))
+        table.size = max(
+            0 if size.missing else size.integer(),
+            len(table.entries),
+            min(self.changeable.get(name, 0), 1 << 30),
+        )
         if profile is not None:
             next(p for p in self.profiles.values() if p.index == profile).tables.append(table)
         return table
@@ -576,9 +605,16 @@ class Reader:
         if action not in table.actions:
             raise entry["action_id"].fail(f"table '{table.name}' has no action '{action.name}'")
         priority = node.get("priority")
-        rank = 0 if priority.missing else priority.integer(-(2**31), 2**31 - 1)
+        rank = 0 if priority.missing else priority.integer(0, 2**31 - 2)
         args = self.action_data(action, entry["action_data"])
-        return ConstEntry(tuple(key), action, args, 2**31 - 1 - rank if table.ranked else 0)
+        return ConstEntry(tuple(key), action, args, 0, rank)
+
+    @staticmethod
+    def rank_entries(table: Table) -> None:
+        """BMv2's priorities count downwards from the most urgent; as P4Runtime's the last entry has 1."""
+        if table.ranked and table.entries:
+            last = max(entry.rank for entry in table.entries)
+            table.entries = [replace(entry, priority=last + 1 - entry.rank) for entry in table.entries]
 
     def read_checksums(self, calculations: dict[str, tuple[str, Node]]) -> list[Checksum]:
         checksums = []

@@ -55,9 +55,8 @@ static void refuse(xf_engine *e, xf_packet *pkt, xf_port *p, uint32_t cls, int w
     discard(e, pkt, reasons[why], p->number, cls);
 }
 
-void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number) {
+void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number, uint32_t cls) {
     uint32_t bytes = pkt->packet_length;
-    uint32_t cls = e->program->get_priority(pkt->phv);
     xf_port *p;
     xf_queue *q;
     if (cls >= e->priority_queues) {

@@ -23,19 +23,6 @@ int xf_counter_read(xf_engine *e, uint32_t counter, uint32_t first, uint32_t cou
     return ok ? 0 : XF_EINVAL;
 }
 
-int xf_counter_write(xf_engine *e, uint32_t counter, uint32_t index, uint64_t packets, uint64_t bytes) {
-    int ok;
-    engine_lock(e);
-    ok = counter_ok(e, counter, index, 1);
-    if (ok) {
-        xf_counter *c = e->counters[counter] + (size_t)index * e->program->counters[counter].stride;
-        c->packets = packets;
-        c->bytes = bytes;
-    }
-    engine_unlock(e);
-    return ok ? 0 : XF_EINVAL;
-}
-
 static int register_ok(const xf_engine *e, uint32_t reg, uint32_t first, uint32_t count) {
     if (!e->program || reg >= e->program->register_count) return 0;
     return first <= e->register_sizes[reg] && count <= e->register_sizes[reg] - first;
@@ -61,31 +48,21 @@ static void written(xf_engine *e, uint32_t reg, uint32_t index) {
     xf_pause_written(&x, index, *cell(e, reg, index));
 }
 
-int xf_register_write(xf_engine *e, uint32_t reg, uint32_t index, const uint64_t *words) {
-    int ok;
-    engine_lock(e);
-    ok = register_ok(e, reg, index, 1);
-    if (ok) {
-        uint32_t limbs = e->program->registers[reg].limbs;
-        memcpy(cell(e, reg, index), words, limbs * sizeof *words);
-        written(e, reg, index);
-    }
-    engine_unlock(e);
-    return ok ? 0 : XF_EINVAL;
-}
-
-int xf_register_reset(xf_engine *e, uint32_t reg) {
-    int ok;
+int state_op(xf_engine *e, const xf_op *o) {
     uint32_t i;
-    engine_lock(e);
-    ok = register_ok(e, reg, 0, 0);
-    if (ok) {
-        uint32_t size = e->register_sizes[reg];
-        for (i = 0; i < size; i++) {
-            memset(cell(e, reg, i), 0, e->program->registers[reg].limbs * sizeof(uint64_t));
-            written(e, reg, i);
+    if (o->kind == XF_COUNTER) {
+        if (!counter_ok(e, o->object, o->id, o->count)) return XF_EINVAL;
+        for (i = 0; i < o->count; i++) {
+            xf_counter *c = e->counters[o->object] + (size_t)(o->id + i) * e->program->counters[o->object].stride;
+            c->packets = o->packets;
+            c->bytes = o->bytes;
         }
+        return 0;
     }
-    engine_unlock(e);
-    return ok ? 0 : XF_EINVAL;
+    if (!register_ok(e, o->object, o->id, o->count)) return XF_EINVAL;
+    for (i = 0; i < o->count; i++) {
+        memcpy(cell(e, o->object, o->id + i), o->words, e->program->registers[o->object].limbs * sizeof(uint64_t));
+        written(e, o->object, o->id + i);
+    }
+    return 0;
 }

@@ -5,137 +5,84 @@ static xf_table *find(xf_engine *e, uint32_t table) {
     return e->program && table < e->program->table_count ? e->tables[table] : NULL;
 }
 
-static int add(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
-               uint32_t rank, uint32_t action, const uint64_t *args, int group, uint32_t ref, uint32_t *handle) {
-    xf_table *t;
-    int rc = XF_EINVAL;
-    engine_lock(e);
-    t = find(e, table);
-    if (t && t->desc->entries_const) rc = XF_ECONST;
-    else if (t) rc = table_add(e, t, key, mask, ranges, rank, action, args, group, ref, 0, handle);
-    engine_unlock(e);
-    return rc;
+static int modify(xf_table *t, xf_entry *entry, const xf_op *o) {
+    uint64_t *to = entry->words + t->desc->key_words + t->desc->range_words;
+    if (entry->rest->is_const) return XF_ECONST;
+    if (o->action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, (int)o->is_group, o->ref, 1) < 0))
+        return XF_ENOENT;
+    if (entry->action == XF_NO_ACTION) profile_use(t->profile, entry->ref_group, entry->ref, -1);
+    entry->action = o->action;
+    entry->ref = o->ref;
+    entry->ref_group = (uint8_t)o->is_group;
+    if (o->action != XF_NO_ACTION) memcpy(to, o->words, t->desc->arg_words * sizeof *to);
+    return 0;
 }
 
-int xf_table_add(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
-                 uint32_t rank, uint32_t action, const uint64_t *args, uint32_t *handle) {
-    if (action == XF_NO_ACTION) return XF_EINVAL;
-    return add(e, table, key, mask, ranges, rank, action, args, 0, 0, handle);
-}
-
-int xf_table_add_indirect(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask,
-                          const uint64_t *ranges, uint32_t rank, int group, uint32_t id, uint32_t *handle) {
-    return add(e, table, key, mask, ranges, rank, XF_NO_ACTION, NULL, group, id, handle);
-}
-
-static int modify(xf_engine *e, uint32_t table, uint32_t handle, uint32_t action, const uint64_t *args, int group,
-                  uint32_t ref) {
-    xf_table *t;
-    xf_entry *entry;
-    int rc = 0;
-    engine_lock(e);
-    t = find(e, table);
-    entry = t ? table_entry(t, handle) : NULL;
-    if (!entry) rc = t ? XF_ENOENT : XF_EINVAL;
-    else if (entry->rest->is_const) rc = XF_ECONST;
-    else if (action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, group, ref, 1) < 0)) rc = XF_ENOENT;
-    else {
-        uint64_t *to = entry->words + t->desc->key_words + t->desc->range_words;
-        uint32_t i;
-        if (entry->action == XF_NO_ACTION) profile_use(t->profile, entry->ref_group, entry->ref, -1);
-        entry->action = action;
-        entry->ref = ref;
-        entry->ref_group = (uint8_t)group;
-        if (args)
-            for (i = 0; i < t->desc->arg_words; i++) to[i] = args[i];
-    }
-    engine_unlock(e);
-    return rc;
-}
-
-int xf_table_modify(xf_engine *e, uint32_t table, uint32_t handle, uint32_t action, const uint64_t *args) {
-    return action == XF_NO_ACTION ? XF_EINVAL : modify(e, table, handle, action, args, 0, 0);
-}
-
-int xf_table_modify_indirect(xf_engine *e, uint32_t table, uint32_t handle, int group, uint32_t id) {
-    return modify(e, table, handle, XF_NO_ACTION, NULL, group, id);
-}
-
-int xf_table_delete(xf_engine *e, uint32_t table, uint32_t handle) {
-    xf_table *t;
-    xf_entry *entry;
-    int rc = 0;
-    engine_lock(e);
-    t = find(e, table);
-    entry = t ? table_entry(t, handle) : NULL;
-    if (!entry) rc = t ? XF_ENOENT : XF_EINVAL;
-    else if (entry->rest->is_const) rc = XF_ECONST;
-    else table_remove(t, entry);
-    engine_unlock(e);
-    return rc;
-}
-
-int xf_table_clear(xf_engine *e, uint32_t table) {
-    xf_table *t;
+static void clear(xf_table *t) {
     uint32_t i;
-    engine_lock(e);
-    t = find(e, table);
-    if (t)
-        for (i = 0; i < t->handle_room; i++)
-            if (t->handles[i] && !t->handles[i]->rest->is_const) table_remove(t, t->handles[i]);
-    engine_unlock(e);
-    return t ? 0 : XF_EINVAL;
+    for (i = 0; i < t->handle_room; i++)
+        if (t->handles[i] && !t->handles[i]->rest->is_const) table_remove(t, t->handles[i]);
 }
 
-/* `reset` takes the program's default instead of `action` and `args`. */
-static int set_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args, int reset, int indirect,
-                       int group, uint32_t ref) {
-    xf_table *t;
-    uint32_t words = 0;
-    int rc = 0;
-    engine_lock(e);
-    t = find(e, table);
-    if (t && reset) {
-        action = t->desc->default_action;
-        args = t->desc->default_args;
-        words = t->desc->default_words;
-    } else if (t && args) {
-        words = t->desc->arg_words;
+static int set_default(xf_table *t, const xf_op *o) {
+    const xf_table_desc *d = t->desc;
+    int reset = o->kind == XF_TABLE_DEFAULT_RESET, indirect = !reset && o->action == XF_NO_ACTION;
+    if (d->default_const) return reset ? 0 : XF_ECONST;
+    if (indirect && (!t->profile || profile_use(t->profile, (int)o->is_group, o->ref, 1) < 0)) return XF_ENOENT;
+    if (t->fallback_indirect) profile_use(t->profile, t->fallback_group, t->fallback_ref, -1);
+    t->fallback_indirect = (uint8_t)indirect;
+    t->fallback_group = (uint8_t)o->is_group;
+    t->fallback_ref = o->ref;
+    t->fallback.action = reset ? d->default_action : o->action;
+    if (reset && d->default_words) memcpy(t->fallback_args, d->default_args, d->default_words * sizeof(uint64_t));
+    if (!reset && !indirect) memcpy(t->fallback_args, o->words, d->arg_words * sizeof(uint64_t));
+    return 0;
+}
+
+static int set_timeout(xf_engine *e, xf_table *t, xf_entry *entry, uint64_t timeout) {
+    if (!t->desc->with_timeout) return XF_ENOENT;
+    t->has_timeouts += (timeout != 0) - (entry->rest->timeout != 0);
+    entry->rest->timeout = timeout;
+    entry->rest->last_hit = ns_of(e, e->now);
+    if (timeout && entry->rest->last_hit + timeout < e->next_sweep) e->next_sweep = entry->rest->last_hit + timeout;
+    return 0;
+}
+
+int tables_op(xf_engine *e, const xf_op *o) {
+    xf_table *t = find(e, o->object);
+    xf_entry *entry;
+    if (!t) return XF_EINVAL;
+    switch (o->kind) {
+    case XF_TABLE_ADD:
+        if (t->desc->entries_const) return XF_ECONST;
+        return table_add(e, t, o->key, o->mask, o->ranges, o->rank, o->action, o->action == XF_NO_ACTION ? NULL : o->words,
+                         (int)o->is_group, o->ref, 0, o->id);
+    case XF_TABLE_CLEAR: clear(t); return 0;
+    case XF_TABLE_DEFAULT:
+    case XF_TABLE_DEFAULT_RESET: return set_default(t, o);
+    default: break;
     }
-    if (!t) rc = XF_EINVAL;
-    else if (t->desc->default_const && reset) rc = 0;
-    else if (t->desc->default_const) rc = XF_ECONST;
-    else if (indirect && (!t->profile || profile_use(t->profile, group, ref, 1) < 0)) rc = XF_ENOENT;
-    else {
-        if (t->fallback_indirect) profile_use(t->profile, t->fallback_group, t->fallback_ref, -1);
-        t->fallback_indirect = (uint8_t)indirect;
-        t->fallback_group = (uint8_t)group;
-        t->fallback_ref = ref;
-        t->fallback.action = action;
-        if (words) memcpy(t->fallback_args, args, words * sizeof(uint64_t));
+    entry = table_entry(t, o->id);
+    if (!entry) return XF_ENOENT;
+    switch (o->kind) {
+    case XF_TABLE_MODIFY: return modify(t, entry, o);
+    case XF_TABLE_DELETE:
+        if (entry->rest->is_const) return XF_ECONST;
+        table_remove(t, entry);
+        return 0;
+    case XF_ENTRY_COUNTER:
+        entry->rest->packets = o->packets;
+        entry->rest->bytes = o->bytes;
+        return 0;
+    case XF_ENTRY_METER:
+        return entry->rest->meter ? meter_set(entry->rest->meter, o->words, ns_of(e, e->now)) : XF_EINVAL;
+    case XF_ENTRY_METER_CLEAR:
+        if (!entry->rest->meter) return XF_EINVAL;
+        memset(entry->rest->meter->colours, 0, sizeof entry->rest->meter->colours);
+        return 0;
+    case XF_ENTRY_TIMEOUT: return set_timeout(e, t, entry, o->time);
+    default: return XF_EINVAL;
     }
-    engine_unlock(e);
-    return rc;
-}
-
-int xf_table_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args) {
-    return set_default(e, table, action, args, 0, 0, 0, 0);
-}
-
-int xf_table_default_indirect(xf_engine *e, uint32_t table, int group, uint32_t id) {
-    return set_default(e, table, XF_NO_ACTION, NULL, 0, 1, group, id);
-}
-
-int xf_table_default_reset(xf_engine *e, uint32_t table) { return set_default(e, table, 0, NULL, 1, 0, 0, 0); }
-
-int xf_table_count(xf_engine *e, uint32_t table) {
-    xf_table *t;
-    int n;
-    engine_lock(e);
-    t = find(e, table);
-    n = t ? (int)t->entry_count : XF_EINVAL;
-    engine_unlock(e);
-    return n;
 }
 
 int xf_table_stats_read(xf_engine *e, uint32_t table, xf_table_stats *out) {
@@ -168,45 +115,18 @@ int xf_entry_counter(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *pa
     return entry ? 0 : XF_ENOENT;
 }
 
-int xf_entry_counter_set(xf_engine *e, uint32_t table, uint32_t handle, uint64_t packets, uint64_t bytes) {
-    xf_entry *entry;
-    engine_lock(e);
-    entry = locked_entry(e, table, handle);
-    if (entry) {
-        entry->rest->packets = packets;
-        entry->rest->bytes = bytes;
-    }
-    engine_unlock(e);
-    return entry ? 0 : XF_ENOENT;
-}
-
-int xf_entry_meter_set(xf_engine *e, uint32_t table, uint32_t handle, const uint64_t *rates, uint32_t count) {
+int xf_entry_meter_read(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *packets_bytes) {
     xf_entry *entry;
     int rc = XF_ENOENT;
     engine_lock(e);
     entry = locked_entry(e, table, handle);
-    if (entry) rc = entry->rest->meter ? meter_set(entry->rest->meter, rates, count, ns_of(e, e->now)) : XF_EINVAL;
+    if (entry) rc = entry->rest->meter ? 0 : XF_EINVAL;
+    if (!rc) meter_read(entry->rest->meter, packets_bytes);
     engine_unlock(e);
     return rc;
 }
 
 /* ---- idle timeouts ---- */
-
-int xf_entry_timeout(xf_engine *e, uint32_t table, uint32_t handle, uint64_t timeout) {
-    xf_entry *entry;
-    xf_table *t;
-    engine_lock(e);
-    t = find(e, table);
-    entry = t && t->desc->with_timeout ? table_entry(t, handle) : NULL;
-    if (entry) {
-        t->has_timeouts += (timeout != 0) - (entry->rest->timeout != 0);
-        entry->rest->timeout = timeout;
-        entry->rest->last_hit = ns_of(e, e->now);
-        if (timeout && entry->rest->last_hit + timeout < e->next_sweep) e->next_sweep = entry->rest->last_hit + timeout;
-    }
-    engine_unlock(e);
-    return entry ? 0 : XF_ENOENT;
-}
 
 int xf_entry_idle(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *idle) {
     xf_entry *entry;

@@ -7,6 +7,8 @@
  * are checked on the entries of a bucket. */
 #include "engine.h"
 
+#define MAX_HANDLE (1u << 28)
+
 static uint64_t mix(uint64_t h) {
     h ^= h >> 32;
     h *= 0xd6e8feb86659fd93ul;
@@ -27,21 +29,8 @@ static int in_ranges(const xf_table_desc *d, const xf_entry *e, const uint64_t *
     const uint64_t *bound = e->words + d->key_words;
     uint32_t i;
     for (i = 0; i < d->range_count; i++) {
-        uint32_t limbs = d->ranges[i].limbs, k;
-        const uint64_t *v = key + d->ranges[i].word, *low = bound, *high = bound + limbs;
-        for (k = limbs; k-- > 0;) {
-            if (v[k] != low[k]) {
-                if (v[k] < low[k]) return 0;
-                break;
-            }
-        }
-        for (k = limbs; k-- > 0;) {
-            if (v[k] != high[k]) {
-                if (v[k] > high[k]) return 0;
-                break;
-            }
-        }
-        bound += 2 * limbs;
+        if (!limbs_within(key + d->ranges[i].word, bound, d->ranges[i].limbs)) return 0;
+        bound += 2 * d->ranges[i].limbs;
     }
     return 1;
 }
@@ -114,7 +103,7 @@ void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *ac
 }
 
 uint32_t xf_entry_meter(xf_ctx *x, xf_table *t, xf_entry *e) {
-    return e->rest->meter ? meter_execute(e->rest->meter, x->now, t->desc->meter_bytes ? x->ingress_length : 1) : 0;
+    return e->rest->meter ? meter_execute(e->rest->meter, x->now, x->ingress_length, t->desc->meter_bytes) : 0;
 }
 
 /* ---- tuples ---- */
@@ -214,23 +203,17 @@ xf_entry *table_entry(xf_table *t, uint32_t handle) {
     return handle < t->handle_room ? t->handles[handle] : NULL;
 }
 
-static int handle_new(xf_table *t, uint32_t *handle) {
-    uint32_t room, i;
-    for (i = t->handle_hint; i < t->handle_room; i++)
-        if (!t->handles[i]) {
-            *handle = i;
-            t->handle_hint = i + 1;
-            return 0;
-        }
-    room = t->handle_room ? 2 * t->handle_room : 16;
-    {
-        xf_entry **more = realloc(t->handles, room * sizeof *more);
-        if (!more) return XF_ENOMEM;
-        memset(more + t->handle_room, 0, (room - t->handle_room) * sizeof *more);
-        t->handles = more;
-    }
-    *handle = t->handle_room;
-    t->handle_hint = t->handle_room + 1;
+/* Room for a handle that nobody has yet. */
+static int handle_room(xf_table *t, uint32_t handle) {
+    uint32_t room = t->handle_room ? t->handle_room : 16;
+    xf_entry **more;
+    if (handle < t->handle_room) return t->handles[handle] ? XF_EINVAL : 0;
+    if (handle >= MAX_HANDLE) return XF_EINVAL;
+    while (room <= handle) room *= 2;
+    more = realloc(t->handles, room * sizeof *more);
+    if (!more) return XF_ENOMEM;
+    memset(more + t->handle_room, 0, (room - t->handle_room) * sizeof *more);
+    t->handles = more;
     t->handle_room = room;
     return 0;
 }
@@ -257,12 +240,13 @@ static void entry_free(const xf_table_desc *d, xf_entry *entry) {
 
 int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
               uint32_t rank, uint32_t action, const uint64_t *args, int ref_group, uint32_t ref, int is_const,
-              uint32_t *handle) {
+              uint32_t handle) {
     const xf_table_desc *d = t->desc;
-    uint32_t n = d->key_words, i, slot;
+    uint32_t n = d->key_words, i;
     uint64_t hash;
     xf_tuple *tuple;
     xf_entry *entry, *other;
+    int rc;
     if (t->entry_count >= d->size) return XF_EFULL;
     hash = hash_masked(key, mask, n);
     tuple = tuple_find(t, mask);
@@ -272,9 +256,10 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
             for (i = 0; i < n && other->words[i] == (key[i] & mask[i]); i++) {}
             if (i == n && same_words(other->words + n, ranges, d->range_words)) return XF_EEXIST;
         }
+    if ((rc = handle_room(t, handle)) < 0) return rc;
     if (action == XF_NO_ACTION && (!t->profile || profile_use(t->profile, ref_group, ref, 1) < 0)) return XF_ENOENT;
     entry = entry_new(d);
-    if (!entry || handle_new(t, &slot) < 0 || (!tuple && !(tuple = tuple_new(t, mask)))) {
+    if (!entry || (!tuple && !(tuple = tuple_new(t, mask)))) {
         entry_free(d, entry);
         if (action == XF_NO_ACTION) profile_use(t->profile, ref_group, ref, -1);
         return XF_ENOMEM;
@@ -290,12 +275,12 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
     entry->ref = ref;
     entry->ref_group = (uint8_t)ref_group;
     entry->rest->is_const = (uint8_t)is_const;
-    entry->rest->handle = slot;
+    entry->rest->handle = handle;
     entry->rest->sequence = t->sequence++;
     entry->rest->last_hit = ns_of(e, e->now);
     entry->rest->tuple = tuple->id;
     if (tuple->entry_count && rank != tuple->max_rank) tuple->ranked = 1;
-    t->handles[slot] = entry;
+    t->handles[handle] = entry;
     if (tuple->entry_count >= tuple->bucket_count) tuple_grow(tuple);
     entry->chain = tuple->buckets[hash & (tuple->bucket_count - 1)];
     tuple->buckets[hash & (tuple->bucket_count - 1)] = entry;
@@ -305,7 +290,6 @@ int table_add(xf_engine *e, xf_table *t, const uint64_t *key, const uint64_t *ma
     }
     t->entry_count++;
     find_short_way(t);
-    if (handle) *handle = slot;
     return 0;
 }
 
@@ -315,7 +299,6 @@ void table_remove(xf_table *t, xf_entry *e) {
     while (*at != e) at = &(*at)->chain;
     *at = e->chain;
     t->handles[e->rest->handle] = NULL;
-    if (e->rest->handle < t->handle_hint) t->handle_hint = e->rest->handle;
     t->entry_count--;
     if (e->rest->timeout) t->has_timeouts--;
     if (e->action == XF_NO_ACTION) profile_use(t->profile, e->ref_group, e->ref, -1);

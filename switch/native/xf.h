@@ -9,7 +9,7 @@
 
 #include "libc.h"
 
-#define XF_ABI 2
+#define XF_ABI 3
 #define XF_NEVER UINT64_MAX /* no deadline */
 #define XF_MAX_PORTS 512
 #define XF_MAX_FRAME 16384 /* longest frame taken, bytes; longer ones are dropped and counted */
@@ -182,25 +182,66 @@ typedef struct xf_pause_event {
 } xf_pause_event;
 int xf_pause_take(xf_engine *e, xf_pause_event *out, uint32_t room, uint64_t *lost);
 
-/* ---- tables: keys and arguments are 64-bit words laid out by the binding ---- */
-int xf_table_add(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask, const uint64_t *ranges,
-                 uint32_t rank, uint32_t action, const uint64_t *args, uint32_t *handle);
-/* Refers to an action profile member (group = 0) or group (group = 1). */
-int xf_table_add_indirect(xf_engine *e, uint32_t table, const uint64_t *key, const uint64_t *mask,
-                          const uint64_t *ranges, uint32_t rank, int group, uint32_t id, uint32_t *handle);
-int xf_table_modify(xf_engine *e, uint32_t table, uint32_t handle, uint32_t action, const uint64_t *args);
-int xf_table_modify_indirect(xf_engine *e, uint32_t table, uint32_t handle, int group, uint32_t id);
-int xf_table_delete(xf_engine *e, uint32_t table, uint32_t handle);
-int xf_table_clear(xf_engine *e, uint32_t table);
-int xf_table_default(xf_engine *e, uint32_t table, uint32_t action, const uint64_t *args);
-int xf_table_default_indirect(xf_engine *e, uint32_t table, int group, uint32_t id);
-int xf_table_default_reset(xf_engine *e, uint32_t table);
-int xf_table_count(xf_engine *e, uint32_t table);
+/* ---- changes: tables, action profiles, state, replication ----
+ *
+ * Every change from the control side is an `xf_op`; many of them are applied between two packets. What a kind uses beside
+ * `kind` stands behind it. Keys and arguments are 64-bit words laid out by the binding; all pointers are the caller's. */
+enum xf_op_kind {
+    /* object: table; id: the entry's handle, chosen by the caller. What an entry (or the default) does is `action` with
+     * `words`, or, with XF_NO_ACTION, to refer to the member (is_group 0) or group (1) `ref` of the table's profile. */
+    XF_TABLE_ADD, /* action or reference, key, mask, ranges, rank */
+    XF_TABLE_MODIFY,
+    XF_TABLE_DELETE,
+    XF_TABLE_CLEAR, /* every entry that is not constant */
+    XF_TABLE_DEFAULT,
+    XF_TABLE_DEFAULT_RESET, /* the program's */
+    XF_ENTRY_COUNTER,       /* packets, bytes */
+    XF_ENTRY_METER,         /* as XF_METER */
+    XF_ENTRY_METER_CLEAR,
+    XF_ENTRY_TIMEOUT, /* time: ns, 0 = none */
+    /* object: profile; id: the caller's choice */
+    XF_MEMBER_ADD, /* action, words */
+    XF_MEMBER_MODIFY,
+    XF_MEMBER_DELETE,
+    XF_GROUP_ADD,
+    XF_GROUP_SET, /* count members in `ints`, each `weights` times and only while `active` */
+    XF_GROUP_DELETE,
+    /* object: counter, register or meter; cells id to id + count - 1 */
+    XF_COUNTER,     /* packets, bytes */
+    XF_REGISTER,    /* words */
+    XF_METER,       /* words: committed rate and burst, peak rate and burst; units per second, units; none: all green */
+    XF_METER_CLEAR, /* the packets and bytes counted by colour */
+    /* object: group or session; count (port, rid) pairs in `ints`; rid UINT32_MAX leaves egress_rid alone */
+    XF_MULTICAST_SET,
+    XF_MULTICAST_DELETE,
+    XF_CLONE_SET, /* also to the replicas of multicast group `ref`, if not 0; cut to `length` bytes, if not 0; in traffic
+                   * class `rank`, if not 0 (the program's otherwise) */
+    XF_CLONE_DELETE,
+    /* object: value set; replaces its `count` members: for each the words of its value, of its mask, then for each of the
+     * `ranges_count` ranges its low and high limbs */
+    XF_VALUE_SET,
+    XF_OPS
+};
+typedef struct xf_op {
+    uint32_t kind, object, id, count;
+    uint32_t action, ref, is_group;
+    uint32_t rank; /* higher wins */
+    uint64_t packets, bytes, time;
+    uint32_t length, ranges_count;
+    const uint64_t *key, *mask, *ranges, *words;
+    const uint32_t *ints, *weights; /* XF_VALUE_SET: `ints` are (word, limbs) of each range */
+    const uint8_t *active;
+} xf_op;
+#define XF_NO_ACTION 0xffffffffu
+/* Applies the operations in order: no packet sees a part of them. Stops at the first that is refused and returns its
+ * error; `done` tells how many took effect. */
+int xf_apply_ops(xf_engine *e, const xf_op *ops, uint32_t count, uint32_t *done);
+
+/* ---- what a control thread reads ---- */
 int xf_entry_counter(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *packets, uint64_t *bytes);
-int xf_entry_counter_set(xf_engine *e, uint32_t table, uint32_t handle, uint64_t packets, uint64_t bytes);
-int xf_entry_meter_set(xf_engine *e, uint32_t table, uint32_t handle, const uint64_t *rates_bursts, uint32_t count);
-int xf_entry_timeout(xf_engine *e, uint32_t table, uint32_t handle, uint64_t timeout_ns);
 int xf_entry_idle(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *idle_ns);
+/* Packets and bytes that the entry's meter coloured green, yellow, red. */
+int xf_entry_meter_read(xf_engine *e, uint32_t table, uint32_t handle, uint64_t *packets_bytes);
 typedef struct xf_table_stats {
     uint64_t hits, misses, entries;
 } xf_table_stats;
@@ -210,39 +251,10 @@ typedef struct xf_idle_event {
     uint32_t table, handle;
 } xf_idle_event;
 int xf_idle_take(xf_engine *e, xf_idle_event *out, uint32_t room);
-
-/* ---- action profiles; the caller chooses ids ---- */
-int xf_member_add(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args);
-int xf_member_modify(xf_engine *e, uint32_t profile, uint32_t id, uint32_t action, const uint64_t *args);
-int xf_member_delete(xf_engine *e, uint32_t profile, uint32_t id);
-int xf_group_add(xf_engine *e, uint32_t profile, uint32_t id);
-/* The group's members, each `weight` times and only while active. */
-int xf_group_set(xf_engine *e, uint32_t profile, uint32_t id, const uint32_t *members, const uint32_t *weights,
-                 const uint8_t *active, uint32_t count);
-int xf_group_delete(xf_engine *e, uint32_t profile, uint32_t id);
-
-/* ---- stateful objects, by index in the program ---- */
 int xf_counter_read(xf_engine *e, uint32_t counter, uint32_t first, uint32_t count, uint64_t *packets_bytes);
-int xf_counter_write(xf_engine *e, uint32_t counter, uint32_t index, uint64_t packets, uint64_t bytes);
 int xf_register_read(xf_engine *e, uint32_t reg, uint32_t first, uint32_t count, uint64_t *words);
-int xf_register_write(xf_engine *e, uint32_t reg, uint32_t index, const uint64_t *words);
-int xf_register_reset(xf_engine *e, uint32_t reg);
-/* rates_bursts: committed rate and burst, peak rate and burst; units (bytes or packets) per second, and units.
- * count 0 unsets the meter: every packet is green. */
-int xf_meter_set(xf_engine *e, uint32_t meter, uint32_t index, const uint64_t *rates_bursts, uint32_t count);
-
-/* ---- replication ---- */
-int xf_multicast_set(xf_engine *e, uint32_t group, const uint32_t *port_rid_pairs, uint32_t count);
-int xf_multicast_delete(xf_engine *e, uint32_t group);
-/* Copies go to `count` (port, rid) replicas; rid UINT32_MAX leaves egress_rid alone. group != 0 adds the replicas of
- * that multicast group. truncate 0 keeps the whole packet. */
-int xf_clone_set(xf_engine *e, uint32_t session, const uint32_t *port_rid_pairs, uint32_t count, uint32_t group,
-                 uint32_t truncate);
-int xf_clone_delete(xf_engine *e, uint32_t session);
-
-/* ---- parser value sets: `words` 64-bit words per value, right-aligned limbs, least significant first ---- */
-int xf_value_set_add(xf_engine *e, uint32_t set, const uint64_t *value, const uint64_t *mask);
-int xf_value_set_clear(xf_engine *e, uint32_t set);
+/* As xf_entry_meter_read, six words for each cell. */
+int xf_meter_read(xf_engine *e, uint32_t meter, uint32_t first, uint32_t count, uint64_t *packets_bytes);
 
 /* ---- reports ---- */
 /* The oldest digest: its list id and 64-bit words; returns the number of words, XF_ENOENT when there is none. */

@@ -152,8 +152,8 @@ def test_value_sets_decide_in_the_parser() -> None:
             state two { meta.m = 2; transition accept; }""",
     }
     with engine(program("hdr.h.d = meta.m;", **parts)) as switch:
-        switch.value_set_add("P.pairs", [(1, None), (0x1234, None)])
-        switch.value_set_add("P.ones", [(7, None)])
+        switch.value_set_set("P.pairs", [[("exact", 1), ("exact", 0x1234)]])
+        switch.value_set_set("P.ones", [[("exact", 7)]])
         packets = (frame(1, w=0x1234), frame(1, w=0x1235), frame(9, 7), frame(9, 8))
         assert [frames(switch, p)[0][1][3] for p in packets] == [1, 0, 2, 0]
 

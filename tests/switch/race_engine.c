@@ -78,10 +78,25 @@ static int table_named(const char *name) {
     return -1;
 }
 
+static int apply(xf_engine *e, xf_op operation) { return xf_apply_ops(e, &operation, 1, NULL); }
+
+static int add(xf_engine *e, uint32_t table, uint32_t handle, const uint64_t *key, uint32_t action, const uint64_t *args) {
+    static const uint64_t mask = ~0ul, none = 0;
+    return apply(e, (xf_op){.kind = XF_TABLE_ADD, .object = table, .id = handle, .key = key, .mask = &mask,
+                            .ranges = &none, .action = action, .words = args});
+}
+
 /* Every frame to `mac` leaves through `port`. */
 static void route(xf_engine *e, uint64_t mac, uint64_t port) {
-    uint64_t mask = ~0ul, args[8] = {port};
-    xf_table_add(e, (uint32_t)table_named("EntitiesIngress.forwarding"), &mac, &mask, NULL, 0, FORWARD_ACTION, args, NULL);
+    uint64_t args[8] = {port};
+    add(e, (uint32_t)table_named("EntitiesIngress.forwarding"), (uint32_t)mac, &mac, FORWARD_ACTION, args);
+}
+
+/* A multicast group of two copies and a clone session of the first, at once. */
+static void replicate(xf_engine *e, const uint32_t *copies) {
+    xf_op both[2] = {{.kind = XF_MULTICAST_SET, .object = 1, .count = 2, .ints = copies},
+                     {.kind = XF_CLONE_SET, .object = 5, .count = 1, .ints = copies}};
+    xf_apply_ops(e, both, 2, NULL);
 }
 
 /* ---- the chain ---- */
@@ -93,8 +108,7 @@ static void start(switch_ *s) {
     check(s->engine && !xf_load(s->engine, program_a()), "no switch");
     for (port = 1; port <= 4; port++) xf_port_add(s->engine, port, port == 4 ? 1000000000 : 0, 1000);
     for (port = 2; port <= 4; port++) route(s->engine, port, out[i]);
-    xf_multicast_set(s->engine, 1, copies, 2);
-    xf_clone_set(s->engine, 5, copies, 1, 0, 0);
+    replicate(s->engine, copies);
     s->loop = loops[i / 2];
     s->device = xl_device_add(s->loop, s->engine);
     check(s->device >= 0, "the packet loop takes no switch");
@@ -149,7 +163,7 @@ static void *feed(void *unused) {
 
 static void call(xf_engine *e, uint64_t *random) {
     static const uint32_t ports[] = {1, 2, 3, 4};
-    uint64_t words[64] = {0}, key = draw(random) % 8 + 5, mask = ~0ul, now;
+    uint64_t words[64] = {0}, key = draw(random) % 8 + 5, now;
     uint32_t port = 1 + (uint32_t)draw(random) % 4, cls = (uint32_t)draw(random) % 8, handle;
     uint32_t table = (uint32_t)table_named("EntitiesIngress.forwarding"), aging = (uint32_t)table_named("EntitiesIngress.aging");
     uint8_t previous[4] = {0};
@@ -168,27 +182,31 @@ static void call(xf_engine *e, uint64_t *random) {
     switch (draw(random) % 28) {
     case 0: {
         uint64_t args[8] = {draw(random) % 5};
-        if (!xf_table_add(e, table, &key, &mask, NULL, 0, FORWARD_ACTION, args, &handle)) {
+        handle = (uint32_t)key;
+        if (!add(e, table, handle, &key, FORWARD_ACTION, args)) {
             xf_entry_counter(e, table, handle, &words[0], &words[1]);
-            xf_table_modify(e, table, handle, FORWARD_ACTION, args);
-            xf_table_delete(e, table, handle);
+            apply(e, (xf_op){.kind = XF_TABLE_MODIFY, .object = table, .id = handle, .action = FORWARD_ACTION, .words = args});
+            apply(e, (xf_op){.kind = XF_TABLE_DELETE, .object = table, .id = handle});
         }
         break;
     }
     case 1: xf_table_stats_read(e, table, &hits); break;
     case 2: {
         uint64_t rates[4] = {1000, 100, 2000, 200}, args[8] = {port};
-        if (!xf_table_add(e, aging, &key, &mask, NULL, 0, METER_ACTION, args, &handle)) {
-            xf_entry_timeout(e, aging, handle, 1000000);
-            xf_entry_meter_set(e, aging, handle, rates, 2);
+        handle = (uint32_t)key;
+        if (!add(e, aging, handle, &key, METER_ACTION, args)) {
+            xf_op both[2] = {{.kind = XF_ENTRY_TIMEOUT, .object = aging, .id = handle, .time = 1000000},
+                             {.kind = XF_ENTRY_METER, .object = aging, .id = handle, .words = rates}};
+            xf_apply_ops(e, both, 2, NULL);
+            xf_entry_meter_read(e, aging, handle, words);
         }
         break;
     }
-    case 3: xf_table_clear(e, aging); break;
+    case 3: apply(e, (xf_op){.kind = XF_TABLE_CLEAR, .object = aging}); break;
     case 4: xf_counter_read(e, 0, 0, 8, words); break;
-    case 5: xf_counter_write(e, 0, 3, 1, 1); break;
+    case 5: apply(e, (xf_op){.kind = XF_COUNTER, .id = 3, .count = 1, .packets = 1, .bytes = 1}); break;
     case 6: xf_register_read(e, 0, 0, 8, words); break;
-    case 7: xf_register_write(e, 0, 2, words); break;
+    case 7: apply(e, (xf_op){.kind = XF_REGISTER, .id = 2, .count = 1, .words = words}); break;
     case 8: xf_port_up(e, port, (int)(draw(random) & 7) != 0); break;
     case 9: xf_port_rate(e, port, draw(random) & 1 ? 0 : 1000000000); break;
     case 10: xf_port_delay(e, port, draw(random) % 5000); break;
@@ -214,8 +232,7 @@ static void call(xf_engine *e, uint64_t *random) {
     case 26: xf_pending(e); break;
     case 27: {
         uint32_t copies[4] = {4, 1, port, 2};
-        xf_multicast_set(e, 1, copies, 2);
-        xf_clone_set(e, 5, copies, 1, 0, 0);
+        replicate(e, copies);
         break;
     }
     }

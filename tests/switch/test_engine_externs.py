@@ -298,16 +298,33 @@ def test_checksums_are_verified_and_updated(asker: Asker, payload: bytes) -> Non
 def test_a_parser_value_set_is_filled_at_run_time(asker: Asker) -> None:
     name = asker.name(asker.engine.program.value_sets, "special")
     assert asker.ask(IN_SET, 5) == 0
-    asker.engine.value_set_add(name, [(IN_SET, None), (5, None)])
-    asker.engine.value_set_add(name, [(0, 0), (0x100, 0xFF00)])
+    members = [
+        [("exact", IN_SET), ("exact", 5)],
+        [("ternary", 0, 0), ("ternary", 0x100, 0xFF00)],
+    ]
+    asker.engine.value_set_set(name, members)
     assert [asker.ask(IN_SET, i) for i in (5, 6, 0x1AB)] == [0x5E7, 0, 0x5E7]
-    asker.engine.value_set_add(name, [(1, None), (1, None)])
-    asker.engine.value_set_add(name, [(1, None), (2, None)])
+    members += [[("exact", 1), ("exact", n)] for n in (1, 2)]
+    asker.engine.value_set_set(name, members)
     with pytest.raises(EngineError) as caught:
-        asker.engine.value_set_add(name, [(1, None), (3, None)])
+        asker.engine.value_set_set(name, [*members, [("exact", 1), ("exact", 3)]])
     assert caught.value.kind == "full"
-    asker.engine.value_set_clear(name)
+    assert asker.ask(IN_SET, 5) == 0x5E7, "a refused change changes nothing"
+    asker.engine.value_set_set(name, [])
     assert asker.ask(IN_SET, 5) == 0
+
+
+def test_ranges_in_a_value_set_hold_their_ends(asker: Asker) -> None:
+    name = asker.name(asker.engine.program.value_sets, "special")
+    asker.engine.value_set_set(
+        name,
+        [
+            [("exact", IN_SET), ("range", 5, 300)],
+            [("exact", IN_SET), ("range", 1000, 1000)],
+        ],
+    )
+    asked = (4, 5, 300, 301, 999, 1000, 1001)
+    assert [asker.ask(IN_SET, i) != 0 for i in asked] == [False, True, True, False, False, True, False]
 
 
 # ---- loops ----

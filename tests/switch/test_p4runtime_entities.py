@@ -323,14 +323,6 @@ def test_a_batch_with_rollback_changes_nothing_when_one_update_fails(served, cli
     assert len(client.read(table_entry=client.entry("forwarding"))) == 3
 
 
-def test_an_atomic_batch_of_several_updates_is_unimplemented_and_does_nothing(client):
-    with status() as refused:
-        client.write(*batch(client, 1, 2), atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
-    assert refused.code == grpc.StatusCode.UNIMPLEMENTED
-    assert refused.errors == []
-    assert client.read(table_entry=client.entry("forwarding")) == []
-
-
 def test_updates_without_type_or_entity_are_refused_one_by_one(client):
     with status() as refused:
         client.write(
@@ -677,6 +669,91 @@ def test_an_indirect_meter_limits_and_is_read_back(served, client):
     assert len(served.exchange(1, frame(METER))) == 1
 
 
+def colours(message):
+    """(packets, bytes) that the meter coloured green, yellow, red."""
+    data = message.counter_data
+    return [(c.packet_count, c.byte_count) for c in (data.green, data.yellow, data.red)]
+
+
+def test_a_meter_counts_what_it_colours_until_it_is_cleared(served, client):
+    """P4Runtime, "MeterCounterData"; by RFC 2698, bursts of 3 and 5 packets colour 3 green, 2 yellow, the rest red."""
+    limits, at = client.id("limits"), p4r.Index(index=1)
+    config = p4r.MeterConfig(cir=1, cburst=3, pir=1, pburst=5)
+    asked = p4r.MeterEntry(meter_id=limits, index=at, counter_data=p4r.MeterCounterData())
+    client.modify(meter_entry=p4r.MeterEntry(meter_id=limits, index=at, config=config))
+    for _ in range(7):
+        served.exchange(1, frame(METER))
+    size = len(frame(METER))
+    (read,) = client.read(meter_entry=asked)
+    assert colours(read) == [(3, 3 * size), (2, 2 * size), (2, 2 * size)]
+    assert not client.read(meter_entry=p4r.MeterEntry(meter_id=limits, index=at))[0].HasField("counter_data")
+    client.modify(meter_entry=p4r.MeterEntry(meter_id=limits, index=at))
+    served.exchange(1, frame(METER))
+    whole = p4r.MeterEntry(meter_id=limits, counter_data=p4r.MeterCounterData())
+    read = client.read(meter_entry=whole)
+    assert [colours(cell)[0] for cell in read] == [(0, 0), (4, 4 * size), (0, 0), (0, 0)], (
+        "a meter without a configuration is executed too, and configuring it clears nothing"
+    )
+    wrong = p4r.MeterCounterData(red=p4r.CounterData(packet_count=1))
+    with status() as refused:
+        client.modify(meter_entry=p4r.MeterEntry(meter_id=limits, index=at, counter_data=wrong))
+    assert refused.codes == [rpc_code.INVALID_ARGUMENT]
+    client.modify(meter_entry=whole)
+    assert colours(client.read(meter_entry=asked)[0]) == [(0, 0)] * 3
+
+
+def test_a_direct_meter_counts_what_it_colours_by_itself_and_with_its_entry(served, client):
+    config = p4r.MeterConfig(cir=1, cburst=2, pir=1, pburst=3)
+    counts = p4r.MeterCounterData()
+    key = client.entry("aging", [exact(1, 5)])
+    entry = client.entry("aging", [exact(1, 5)], client.action("read_meter", 2), meter_config=config)
+    nothing_to_count = client.entry(
+        "aging",
+        [exact(1, 5)],
+        client.action("read_meter", 2),
+        meter_counter_data={"green": {"byte_count": 1}},
+    )
+    with status() as refused:
+        client.insert(table_entry=nothing_to_count)
+    assert refused.codes == [rpc_code.INVALID_ARGUMENT]
+    client.insert(table_entry=entry)
+    for _ in range(5):
+        served.exchange(1, frame(AGE, src=5))
+    size = len(frame(AGE))
+    wanted = [(2, 2 * size), (1, size), (2, 2 * size)]
+    (direct,) = client.read(direct_meter_entry=p4r.DirectMeterEntry(table_entry=key, counter_data=counts))
+    assert colours(direct) == wanted
+    assert direct.config == config
+    (plain,) = client.read(direct_meter_entry=p4r.DirectMeterEntry(table_entry=key))
+    assert not plain.HasField("counter_data")
+
+    def of_entry():
+        (read,) = client.read(table_entry=client.entry("aging", [exact(1, 5)], meter_counter_data=counts))
+        green, yellow, red = (
+            read.meter_counter_data.green,
+            read.meter_counter_data.yellow,
+            read.meter_counter_data.red,
+        )
+        return [(c.packet_count, c.byte_count) for c in (green, yellow, red)]
+
+    assert of_entry() == wanted
+    client.modify(table_entry=entry)
+    assert of_entry() == wanted, "unset: unchanged"
+    cleared = p4r.TableEntry()
+    cleared.CopyFrom(entry)
+    cleared.meter_counter_data.SetInParent()
+    client.modify(table_entry=cleared)
+    assert of_entry() == [(0, 0)] * 3
+    served.exchange(1, frame(AGE, src=5))
+    client.modify(
+        direct_meter_entry=p4r.DirectMeterEntry(table_entry=key, config=config, counter_data=counts)
+    )
+    assert of_entry() == [(0, 0)] * 3
+    with status() as refused:
+        client.read(table_entry=client.entry("forwarding", meter_counter_data=counts))
+    assert refused.codes == [rpc_code.INVALID_ARGUMENT], "it has no meter"
+
+
 # ---- value sets ----
 def test_a_value_set_steers_the_parser_until_it_is_emptied(served, client):
     def members(*numbers):
@@ -763,6 +840,23 @@ def test_a_clone_session_copies_and_truncates(served, client):
     assert ports(served.exchange(1, frame(CLONE))) == [1]
 
 
+def test_the_class_of_a_clone_session_is_its_clones_queue(served, client):
+    def queues(port):
+        return [queue.in_packets for queue in served.engine.queue_stats(port)]
+
+    client.insert(**clone(5, (3, 0), (4, 0), class_of_service=6))
+    before = queues(3), queues(4)
+    served.exchange(1, frame(CLONE))
+    for port, was in zip((3, 4), before, strict=True):
+        assert [now - then for now, then in zip(queues(port), was, strict=True)] == [0, 0, 0, 0, 0, 0, 1, 0]
+    key = "packet_replication_engine_entry"
+    assert client.read(**clone(5)) == [clone(5, (3, 0), (4, 0), class_of_service=6)[key]]
+    client.modify(**clone(5, (3, 0)))
+    before = queues(3)
+    served.exchange(1, frame(CLONE))
+    assert [now - then for now, then in zip(queues(3), before, strict=True)] == [1, 0, 0, 0, 0, 0, 0, 0]
+
+
 def test_wrong_replication_entries_are_refused(client):
     client.insert(**multicast(1, (2, 1)))
     cases = [
@@ -777,7 +871,7 @@ def test_wrong_replication_entries_are_refused(client):
         (client.insert, multicast(3, (2, 1, 2)), "INVALID_ARGUMENT"),
         (client.insert, clone(0, (2, 1)), "INVALID_ARGUMENT"),
         (client.insert, clone(0x8000, (2, 1)), "INVALID_ARGUMENT"),
-        (client.insert, clone(4, (2, 1), class_of_service=1), "UNIMPLEMENTED"),
+        (client.insert, clone(4, (2, 1), class_of_service=8), "INVALID_ARGUMENT"),
         (client.insert, clone(4, (2, 1), packet_length_bytes=-1), "INVALID_ARGUMENT"),
         (
             client.insert,

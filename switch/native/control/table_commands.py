@@ -163,7 +163,8 @@ class TableCommands(CommandBase):
             shown = key_text(field, element, brief=False)
             lines.append(f"* {_shown_name(field):{width}}: {shown_kind(field.kind):10}{shown}")
         if table.ranked:
-            lines.append(f"Priority: {TOP_PRIORITY - entry.priority}")
+            rank = table.entries[entry.handle].rank if entry.const else TOP_PRIORITY - entry.priority
+            lines.append(f"Priority: {rank}")
         if entry.action is not None:
             lines.append(_entry_text(action_of(table, entry.action), entry.args))
         elif entry.member is not None:

@@ -114,7 +114,7 @@ class P4RuntimeDevice:
     async def load(self, message: p4r.ForwardingPipelineConfig) -> None:
         """Run a program from the start; raises P4RuntimeError."""
         config = await self._in_builder(read_config, message)
-        await self._commit(config, [])
+        await self._commit(config)
 
     async def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         """SetForwardingPipelineConfig; raises P4RuntimeError."""
@@ -143,15 +143,14 @@ class P4RuntimeDevice:
                 if config.digest == self._pipeline.config.digest:
                     self._pipeline.config = config
                     return
-                updates = self._pipeline.export()
-                await self._shadow(config, updates)
-                await self._commit(config, updates)
+                await self._shadow(config, self._pipeline)
+                await self._commit(config, self._pipeline)
             elif action in (_Action.VERIFY_AND_COMMIT, _Action.RECONCILE_AND_COMMIT):
                 if config.digest not in _verified:
-                    await self._shadow(config, [])
-                await self._commit(config, [])
+                    await self._shadow(config)
+                await self._commit(config)
             else:
-                shadow = await self._shadow(config, [])
+                shadow = await self._shadow(config)
                 if action == _Action.VERIFY_AND_SAVE:
                     self._saved = shadow
 
@@ -310,7 +309,7 @@ class P4RuntimeDevice:
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
         """The engine's meter was configured."""
         if self._pipeline is not None:
-            self._pipeline.cells.adopt_meter(meter, index, rates)
+            self._pipeline.meters.adopt(meter, index, rates)
 
     # ---- inside ----
     def _check_device(self, device_id: int) -> None:
@@ -327,14 +326,16 @@ class P4RuntimeDevice:
             )
         return pipeline
 
-    async def _commit(self, config: Config, updates: list[p4r.Update]) -> None:
-        """Run `config`, with the state that `updates` make; raises P4RuntimeError."""
+    async def _commit(self, config: Config, state: Pipeline | None = None) -> None:
+        """Run `config`, with the state that `state` has then; raises P4RuntimeError."""
         try:
+            updates = None if state is None else state.export()
             await self._in_builder(self.engine.set_pipeline, config.program)
             self._replication.clear()
             self._pipeline = None
             pipeline = Pipeline(config, self.engine, self.ports, self._replication)
-            pipeline.write(updates, p4r.WriteRequest.CONTINUE_ON_ERROR)
+            if updates is not None:
+                pipeline.restore(updates)
         except EngineError as error:
             raise from_engine(error) from error
         finally:
@@ -348,17 +349,18 @@ class P4RuntimeDevice:
             raise P4RuntimeError(INVALID_ARGUMENT, "COMMIT takes no config; it commits the saved one")
         if self._saved is None:
             raise P4RuntimeError(NOT_FOUND, "no configuration was saved; use VERIFY_AND_SAVE first")
-        await self._commit(self._saved.config, self._saved.export())
+        await self._commit(self._saved.config, self._saved)
 
-    async def _shadow(self, config: Config, updates: list[p4r.Update]) -> Pipeline:
-        """The configuration in an engine that no port leads to, with `updates` applied.
+    async def _shadow(self, config: Config, state: Pipeline | None = None) -> Pipeline:
+        """The configuration in an engine that no port leads to, with what `state` holds.
 
         Raises P4RuntimeError(INVALID_ARGUMENT) when it cannot be realised or an update does not fit it.
         """
         engine = await self._in_builder(self._shadow_engine, config)
         try:
             pipeline = Pipeline(config, engine, self.ports, Replication(engine, self.ports))
-            pipeline.write(updates, p4r.WriteRequest.CONTINUE_ON_ERROR)
+            if state is not None:
+                pipeline.restore(state.export())
         except BatchError as error:
             first = next(result for result in error.results if result is not None)
             raise P4RuntimeError(

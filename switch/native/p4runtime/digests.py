@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 
 from switch.native.binding import Digest
+from switch.native.journal import Journal
 from switch.native.p4runtime import data
 from switch.native.p4runtime.errors import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, P4RuntimeError
 from switch.native.p4runtime.info import Info, find
@@ -49,8 +50,10 @@ class _Stream:
 class Digests:
     """The digests of one pipeline."""
 
-    def __init__(self, info: Info) -> None:
+    def __init__(self, info: Info, journal: Journal) -> None:
+        """What is configured is changed through `journal`."""
         self._info = info
+        self._journal = journal
         self._streams: dict[int, _Stream] = {}
         self._by_name = {message.preamble.name: digest_id for digest_id, message in info.digests.items()}
         for digest_id, message in info.digests.items():
@@ -65,7 +68,7 @@ class Digests:
         if update != p4r.Update.INSERT and not enabled:
             raise P4RuntimeError(NOT_FOUND, f"digest {name} is not enabled")
         if update == p4r.Update.DELETE:
-            del self._streams[entry.digest_id]
+            self._journal.remove(self._streams, entry.digest_id)
             return
         config = entry.config
         if config.max_timeout_ns < 0 or config.max_list_size < 0 or config.ack_timeout_ns < 0:
@@ -73,9 +76,9 @@ class Digests:
         kept = p4r.DigestEntry.Config()
         kept.CopyFrom(config)
         if enabled:
-            self._streams[entry.digest_id].config = kept
+            self._journal.put(self._streams[entry.digest_id], "config", kept)
         else:
-            self._streams[entry.digest_id] = _Stream(kept)
+            self._journal.set(self._streams, entry.digest_id, _Stream(kept))
 
     def read(self, query: p4r.DigestEntry) -> Iterator[p4r.DigestEntry]:
         """The configuration asked for; id 0 means all. Raises P4RuntimeError."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from finsy.proto import p4i, p4t
+from finsy.proto import p4i, p4r, p4t
 
-from switch.native.p4runtime.errors import INVALID_ARGUMENT, P4RuntimeError
+from switch.native.p4runtime.errors import INVALID_ARGUMENT, OUT_OF_RANGE, P4RuntimeError
 
 EXACT = p4i.MatchField.EXACT
 LPM = p4i.MatchField.LPM
@@ -185,9 +185,44 @@ class Info:
         return 0 if type_name in self._strings else bitwidth
 
 
+def named_action(actions: Mapping[int, ActionRef], name: str, where: str) -> Action:
+    """The action of that name; raises P4RuntimeError when P4Info does not list it."""
+    for ref in actions.values():
+        if ref.action.name == name:
+            return ref.action
+    raise P4RuntimeError(
+        INVALID_ARGUMENT, f"P4Info: {where} does not list action {name}, which the program uses"
+    )
+
+
 def find(what: str, entities: Mapping[int, _Entity], entity_id: int) -> _Entity:
     """The P4Info object of that id; raises P4RuntimeError."""
     return _find(what, entities, entity_id)
+
+
+def selected(what: str, entities: Mapping[int, _Entity], entity_id: int) -> list[_Entity]:
+    """The object of that id, or all (0); raises P4RuntimeError."""
+    return [find(what, entities, entity_id)] if entity_id else list(entities.values())
+
+
+class _Array(_WithPreamble, Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+def cells_of(array: _Array, index: p4r.Index | None) -> tuple[int | None, range]:
+    """The cell that an index selects, and the range of it alone; None and all of them without one.
+
+    Raises P4RuntimeError when it is outside the array.
+    """
+    name, size = array.preamble.name, array.size
+    if index is None:
+        return None, range(size)
+    if index.index < 0:
+        raise P4RuntimeError(INVALID_ARGUMENT, f"{name}: index {index.index} is negative")
+    if index.index >= size:
+        raise P4RuntimeError(OUT_OF_RANGE, f"{name}: index {index.index} is not below its size {size}")
+    return index.index, range(index.index, index.index + 1)
 
 
 _T = TypeVar("_T")

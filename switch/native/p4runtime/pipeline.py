@@ -1,4 +1,4 @@
-"""A loaded program as P4Runtime sees it: every entity, written and read, with rollback and export."""
+"""A loaded program as P4Runtime sees it: every entity, written and read, in batches, and exported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from switch.native.binding import Engine, EngineError
 from switch.native.p4runtime.cells import Cells
 from switch.native.p4runtime.config import Config
 from switch.native.p4runtime.digests import Digests
+from switch.native.p4runtime.direct import Direct
 from switch.native.p4runtime.errors import (
     ABORTED,
     ALREADY_EXISTS,
@@ -23,12 +24,15 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
     raise_if_any,
 )
+from switch.native.p4runtime.meters import Meters
 from switch.native.p4runtime.packetio import PacketIO
 from switch.native.p4runtime.portmap import PortMap
 from switch.native.p4runtime.profiles import Profiles
 from switch.native.p4runtime.replication import Replication
+from switch.native.p4runtime.stages import Stages
 from switch.native.p4runtime.tables import Tables
 from switch.native.p4runtime.translation import Translation
+from switch.native.p4runtime.valuesets import ValueSets
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
@@ -62,42 +66,42 @@ class Pipeline:
         self.replication = replication
         self.profiles = Profiles(info, engine, self.translation, ports)
         self.tables = Tables(info, engine, self.translation, self.profiles)
-        self.cells = Cells(info, engine, self.translation)
-        self.digests = Digests(info)
+        self.direct = Direct(engine, self.tables)
+        self.cells = Cells(info, engine)
+        self.meters = Meters(info, engine)
+        self.value_sets = ValueSets(info, engine, self.translation)
+        self.digests = Digests(info, engine.journal)
         self.packets = PacketIO(info, self.translation, config.widths)
+        self._stages = Stages(info, config.program)
         self._writers = self._make_writers()
+        self._readers = self._make_readers()
 
     def write(self, updates: Sequence[p4r.Update], atomicity: int) -> None:
-        """Apply a batch; raises P4RuntimeError (the whole request is refused) or BatchError."""
-        if atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and len(updates) > 1:
-            raise P4RuntimeError(
-                UNIMPLEMENTED, "DATAPLANE_ATOMIC batches of several updates are not supported"
-            )
-        rollback = atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR
-        results: list[P4RuntimeError | None] = []
-        undo: list[p4r.Update] = []
-        for update in updates:
-            try:
-                before = self._inverse(update) if rollback else []
-                self._apply(update)
-                undo += before
-                results.append(None)
-            except P4RuntimeError as error:
-                results.append(error)
-                if rollback:
-                    break
-        if rollback and any(result is not None for result in results):
-            for update in reversed(undo):
-                self._apply(update)
-            aborted = P4RuntimeError(ABORTED, "rolled back because another update of the batch failed")
-            results = [result or aborted for result in results]
-            results += [aborted] * (len(updates) - len(results))
-        raise_if_any(results, "Write failure")
+        """Apply the updates of a request; raises BatchError, or P4RuntimeError when the whole request is refused.
+
+        Each update is a batch of the engine, which packets see as a whole; ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC
+        make one of all of them.
+        """
+        if atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
+            raise_if_any([self._attempt(update) for update in updates], "Write failure")
+        elif atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR:
+            self._write_together(updates)
+        elif atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC:
+            self._stages.check(updates)
+            self._write_together(updates)
+        else:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"there is no atomicity {atomicity}")
 
     def read(self, query: p4r.Entity) -> Iterator[p4r.Entity]:
         """What one entity of a ReadRequest selects; raises P4RuntimeError."""
+        kind = query.WhichOneof("entity")
+        if kind is None:
+            raise P4RuntimeError(INVALID_ARGUMENT, "the request has an empty entity; say which kind to read")
+        reader = self._readers.get(kind)
+        if reader is None:
+            raise P4RuntimeError(UNIMPLEMENTED, f"{kind} is not supported")
         try:
-            yield from self._read(query)
+            yield from reader(query)
         except EngineError as error:
             raise from_engine(error) from error
 
@@ -108,24 +112,57 @@ class Pipeline:
         def add(kind: p4r.Update.Type.ValueType, entity: p4r.Entity) -> None:
             updates.append(p4r.Update(type=kind, entity=entity))
 
-        for member in self.profiles.read_members(p4r.ActionProfileMember()):
-            add(INSERT, p4r.Entity(action_profile_member=member))
-        for group in self.profiles.read_groups(p4r.ActionProfileGroup()):
-            add(INSERT, p4r.Entity(action_profile_group=group))
-        for entry in self.tables.export():
-            add(MODIFY if entry.is_default_action else INSERT, p4r.Entity(table_entry=entry))
+        for entity in self.profiles.export():
+            add(INSERT, entity)
+        for kind, entry in self.tables.export():
+            add(kind, p4r.Entity(table_entry=entry))
         for entity in self.cells.export():
             add(MODIFY, entity)
+        for meter in self.meters.export():
+            add(MODIFY, p4r.Entity(meter_entry=meter))
+        for value_set in self.value_sets.export():
+            add(MODIFY, p4r.Entity(value_set_entry=value_set))
         for replication in self.replication.export():
             add(INSERT, p4r.Entity(packet_replication_engine_entry=replication))
         for digest in self.digests.read(p4r.DigestEntry()):
             add(INSERT, p4r.Entity(digest_entry=digest))
         return updates
 
+    def restore(self, updates: Sequence[p4r.Update]) -> None:
+        """Make the state of a fresh pipeline what `export` gave; raises BatchError."""
+        self.tables.clear()
+        self.write(updates, p4r.WriteRequest.CONTINUE_ON_ERROR)
+
     def port_changed(self, port: int) -> None:
         """A port went up or down."""
-        self.profiles.port_changed(port)
-        self.replication.port_changed(port)
+        with self.engine.batch():
+            self.profiles.port_changed(port)
+            self.replication.port_changed(port)
+
+    def _attempt(self, update: p4r.Update) -> P4RuntimeError | None:
+        """Apply an update whole or not at all; returns why it was refused."""
+        try:
+            with self.engine.batch():
+                self._apply(update)
+        except EngineError as error:
+            return from_engine(error)
+        except P4RuntimeError as error:
+            return error
+        return None
+
+    def _write_together(self, updates: Sequence[p4r.Update]) -> None:
+        applied = 0
+        try:
+            with self.engine.batch():
+                for update in updates:
+                    self._apply(update)
+                    applied += 1
+        except (EngineError, P4RuntimeError) as error:
+            refused = from_engine(error) if isinstance(error, EngineError) else error
+            aborted = P4RuntimeError(ABORTED, "not applied because another update of the batch failed")
+            results = [aborted] * len(updates)
+            results[min(applied, len(updates) - 1)] = refused
+            raise_if_any(results, "Write failure")
 
     def _apply(self, update: p4r.Update) -> None:
         if update.type not in (INSERT, MODIFY, DELETE):
@@ -136,117 +173,60 @@ class Pipeline:
         apply = self._writers.get(kind)
         if apply is None:
             raise P4RuntimeError(UNIMPLEMENTED, f"{kind} is not supported")
-        try:
-            apply(update.type, update.entity)
-        except EngineError as error:
-            raise from_engine(error) from error
+        apply(update.type, update.entity)
 
     def _make_writers(self) -> dict[str, Callable[[int, p4r.Entity], None]]:
-        tables, profiles, cells = self.tables, self.profiles, self.cells
-
-        by_type: dict[int, Callable[[p4r.TableEntry], None]] = {
-            INSERT: tables.insert,
-            MODIFY: tables.modify,
-            DELETE: tables.delete,
-        }
-        member_by_type: dict[int, Callable[[p4r.ActionProfileMember], None]] = {
-            INSERT: profiles.insert_member,
-            MODIFY: profiles.modify_member,
-            DELETE: profiles.delete_member,
-        }
-        group_by_type: dict[int, Callable[[p4r.ActionProfileGroup], None]] = {
-            INSERT: profiles.insert_group,
-            MODIFY: profiles.modify_group,
-            DELETE: profiles.delete_group,
-        }
-
-        def direct_counter(entity: p4r.Entity) -> None:
-            entry = entity.direct_counter_entry
-            if entry.HasField("data"):
-                tables.direct_counter_set(entry.table_entry, entry.data)
-
-        def direct_meter(entity: p4r.Entity) -> None:
-            entry = entity.direct_meter_entry
-            if entry.HasField("counter_data"):
-                raise P4RuntimeError(UNIMPLEMENTED, "meters have no counters here")
-            tables.direct_meter_set(entry.table_entry, entry.config if entry.HasField("config") else None)
-
+        profiles, cells, direct = self.profiles, self.cells, self.direct
         return {
-            "table_entry": lambda kind, entity: by_type[kind](entity.table_entry),
-            "action_profile_member": lambda kind, entity: member_by_type[kind](entity.action_profile_member),
-            "action_profile_group": lambda kind, entity: group_by_type[kind](entity.action_profile_group),
-            "counter_entry": _modify_only(lambda entity: cells.write_counter(entity.counter_entry)),
-            "direct_counter_entry": _modify_only(direct_counter),
-            "meter_entry": _modify_only(lambda entity: cells.write_meter(entity.meter_entry)),
-            "direct_meter_entry": _modify_only(direct_meter),
-            "register_entry": _modify_only(lambda entity: cells.write_register(entity.register_entry)),
-            "value_set_entry": _modify_only(lambda entity: cells.write_value_set(entity.value_set_entry)),
-            "packet_replication_engine_entry": lambda kind, entity: self.replication.write(
-                kind, entity.packet_replication_engine_entry
+            "table_entry": lambda kind, e: self.tables.write(kind, e.table_entry),
+            "action_profile_member": lambda kind, e: profiles.write_member(kind, e.action_profile_member),
+            "action_profile_group": lambda kind, e: profiles.write_group(kind, e.action_profile_group),
+            "counter_entry": lambda kind, e: cells.write_counter(kind, e.counter_entry),
+            "direct_counter_entry": lambda kind, e: direct.write_counter(kind, e.direct_counter_entry),
+            "meter_entry": lambda kind, e: self.meters.write(kind, e.meter_entry),
+            "direct_meter_entry": lambda kind, e: direct.write_meter(kind, e.direct_meter_entry),
+            "register_entry": lambda kind, e: cells.write_register(kind, e.register_entry),
+            "value_set_entry": lambda kind, e: self.value_sets.write(kind, e.value_set_entry),
+            "packet_replication_engine_entry": lambda kind, e: self.replication.write(
+                kind, e.packet_replication_engine_entry
             ),
-            "digest_entry": lambda kind, entity: self.digests.write(kind, entity.digest_entry),
+            "digest_entry": lambda kind, e: self.digests.write(kind, e.digest_entry),
         }
 
-    def _read(self, query: p4r.Entity) -> Iterator[p4r.Entity]:
-        kind = query.WhichOneof("entity")
-        if kind == "table_entry":
-            for entry in self.tables.read(query.table_entry):
-                yield p4r.Entity(table_entry=entry)
-        elif kind == "action_profile_member":
-            for member in self.profiles.read_members(query.action_profile_member):
-                yield p4r.Entity(action_profile_member=member)
-        elif kind == "action_profile_group":
-            for group in self.profiles.read_groups(query.action_profile_group):
-                yield p4r.Entity(action_profile_group=group)
-        elif kind == "counter_entry":
-            for counter in self.cells.read_counters(query.counter_entry):
-                yield p4r.Entity(counter_entry=counter)
-        elif kind == "direct_counter_entry":
-            for key, data in self.tables.direct_counter(query.direct_counter_entry.table_entry):
-                yield p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=key, data=data))
-        elif kind == "meter_entry":
-            for meter in self.cells.read_meters(query.meter_entry):
-                yield p4r.Entity(meter_entry=meter)
-        elif kind == "direct_meter_entry":
-            for key, config in self.tables.direct_meter(query.direct_meter_entry.table_entry):
-                yield p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=key, config=config))
-        elif kind == "register_entry":
-            for register in self.cells.read_registers(query.register_entry):
-                yield p4r.Entity(register_entry=register)
-        elif kind == "value_set_entry":
-            for value_set in self.cells.read_value_sets(query.value_set_entry):
-                yield p4r.Entity(value_set_entry=value_set)
-        elif kind == "packet_replication_engine_entry":
-            for entry in self.replication.read(query.packet_replication_engine_entry):
-                yield p4r.Entity(packet_replication_engine_entry=entry)
-        elif kind == "digest_entry":
-            for digest in self.digests.read(query.digest_entry):
-                yield p4r.Entity(digest_entry=digest)
-        elif kind is None:
-            raise P4RuntimeError(INVALID_ARGUMENT, "the request has an empty entity; say which kind to read")
-        else:
-            raise P4RuntimeError(UNIMPLEMENTED, f"{kind} is not supported")
-
-    def _inverse(self, update: p4r.Update) -> list[p4r.Update]:
-        """The updates that take `update` back, from the state before it."""
-        if update.type == INSERT:
-            return [p4r.Update(type=DELETE, entity=update.entity)]
-        kind = MODIFY if update.type == MODIFY else INSERT
-        if update.entity.WhichOneof("entity") == "table_entry":
-            before = self.tables.state(update.entity.table_entry)
-            return [p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry)) for entry in before]
-        return [p4r.Update(type=kind, entity=entity) for entity in self.read(update.entity)]
+    def _make_readers(self) -> dict[str, Callable[[p4r.Entity], Iterator[p4r.Entity]]]:
+        profiles, cells, direct, entity = self.profiles, self.cells, self.direct, p4r.Entity
+        return {
+            "table_entry": lambda q: (entity(table_entry=e) for e in self.tables.read(q.table_entry)),
+            "action_profile_member": lambda q: (
+                entity(action_profile_member=e) for e in profiles.read_members(q.action_profile_member)
+            ),
+            "action_profile_group": lambda q: (
+                entity(action_profile_group=e) for e in profiles.read_groups(q.action_profile_group)
+            ),
+            "counter_entry": lambda q: (
+                entity(counter_entry=e) for e in cells.read_counters(q.counter_entry)
+            ),
+            "direct_counter_entry": lambda q: (
+                entity(direct_counter_entry=e) for e in direct.read_counters(q.direct_counter_entry)
+            ),
+            "meter_entry": lambda q: (entity(meter_entry=e) for e in self.meters.read(q.meter_entry)),
+            "direct_meter_entry": lambda q: (
+                entity(direct_meter_entry=e) for e in direct.read_meters(q.direct_meter_entry)
+            ),
+            "register_entry": lambda q: (
+                entity(register_entry=e) for e in cells.read_registers(q.register_entry)
+            ),
+            "value_set_entry": lambda q: (
+                entity(value_set_entry=e) for e in self.value_sets.read(q.value_set_entry)
+            ),
+            "packet_replication_engine_entry": lambda q: (
+                entity(packet_replication_engine_entry=e)
+                for e in self.replication.read(q.packet_replication_engine_entry)
+            ),
+            "digest_entry": lambda q: (entity(digest_entry=e) for e in self.digests.read(q.digest_entry)),
+        }
 
 
 def from_engine(error: EngineError) -> P4RuntimeError:
     """The status of an engine's refusal."""
     return P4RuntimeError(_ENGINE_CODES[error.kind], str(error))
-
-
-def _modify_only(apply: Callable[[p4r.Entity], None]) -> Callable[[int, p4r.Entity], None]:
-    def write(kind: int, entity: p4r.Entity) -> None:
-        if kind != MODIFY:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{entity.WhichOneof('entity')} can only be modified")
-        apply(entity)
-
-    return write

@@ -12,7 +12,6 @@ from switch.native.p4runtime.errors import (
     ALREADY_EXISTS,
     INVALID_ARGUMENT,
     NOT_FOUND,
-    UNIMPLEMENTED,
     P4RuntimeError,
 )
 from switch.native.p4runtime.portmap import PortMap
@@ -100,12 +99,13 @@ class Replication:
 
     def port_changed(self, port: int) -> None:
         """A port went up or down: replicas that have a backup move to their best port that is up."""
-        for group_id, group in self._groups.items():
-            if any(
-                len(replica.choices) > 1 and port in [choice[0] for choice in replica.choices]
-                for replica in group.replicas
-            ):
-                self._engine.multicast_group_set(group_id, self._chosen(group.replicas))
+        with self._engine.batch():
+            for group_id, group in self._groups.items():
+                if any(
+                    len(replica.choices) > 1 and port in [choice[0] for choice in replica.choices]
+                    for replica in group.replicas
+                ):
+                    self._engine.multicast_group_set(group_id, self._chosen(group.replicas))
 
     def _write_group(self, update: int, entry: p4r.MulticastGroupEntry) -> None:
         group_id = entry.multicast_group_id
@@ -116,13 +116,13 @@ class Replication:
             )
         if update == p4r.Update.DELETE:
             self._engine.multicast_group_delete(group_id)
-            del self._groups[group_id]
+            self._engine.journal.remove(self._groups, group_id)
             return
         replicas = self._replicas(f"multicast group {group_id}", entry.replicas)
         self._engine.multicast_group_set(group_id, self._chosen(replicas))
         kept = p4r.MulticastGroupEntry()
         kept.CopyFrom(entry)
-        self._groups[group_id] = _Group(kept, replicas)
+        self._engine.journal.set(self._groups, group_id, _Group(kept, replicas))
 
     def _write_session(self, update: int, entry: p4r.CloneSessionEntry) -> None:
         session_id = entry.session_id
@@ -133,20 +133,27 @@ class Replication:
             )
         if update == p4r.Update.DELETE:
             self._engine.clone_session_delete(session_id)
-            del self._sessions[session_id]
+            self._engine.journal.remove(self._sessions, session_id)
             return
         where = f"clone session {session_id}"
-        if entry.class_of_service:
+        if entry.class_of_service >= self._engine.priority_queues:
             raise P4RuntimeError(
-                UNIMPLEMENTED, f"{where}: the program sets the class of its clones, not the session"
+                INVALID_ARGUMENT,
+                f"{where}: class_of_service {entry.class_of_service} is not in"
+                f" 0..{self._engine.priority_queues - 1}",
             )
         if entry.packet_length_bytes < 0:
             raise P4RuntimeError(INVALID_ARGUMENT, f"{where}: packet_length_bytes is negative")
         replicas = self._replicas(where, entry.replicas)
-        self._engine.clone_session_set(session_id, self._chosen(replicas), truncate=entry.packet_length_bytes)
+        self._engine.clone_session_set(
+            session_id,
+            self._chosen(replicas),
+            truncate=entry.packet_length_bytes,
+            cls=entry.class_of_service,
+        )
         kept = p4r.CloneSessionEntry()
         kept.CopyFrom(entry)
-        self._sessions[session_id] = _Session(kept, replicas)
+        self._engine.journal.set(self._sessions, session_id, _Session(kept, replicas))
 
     def _replicas(self, where: str, messages: Sequence[p4r.Replica]) -> list[_Replica]:
         replicas = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from finsy.proto import p4r
 
 from switch.native.binding import Engine, Entry
-from switch.native.p4runtime.actions import call_of, message_of
+from switch.native.p4runtime.entryactions import EntryActions
 from switch.native.p4runtime.errors import (
     ALREADY_EXISTS,
     INVALID_ARGUMENT,
@@ -19,19 +19,31 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
 )
 from switch.native.p4runtime.info import Info, Table
-from switch.native.p4runtime.keykinds import from_program, to_program
+from switch.native.p4runtime.keykinds import from_program
 from switch.native.p4runtime.matching import Key, key_of, matches_of
-from switch.native.p4runtime.meters import check_config, rates_of
-from switch.native.p4runtime.profiles import OneShot, Profiles
+from switch.native.p4runtime.oneshot import OneShot
+from switch.native.p4runtime.profiles import Profiles
+from switch.native.p4runtime.resources import (
+    check_query,
+    check_resources,
+    filled,
+    write_meter,
+    write_resources,
+)
 from switch.native.p4runtime.translation import Translation
 
 _DEFAULT_SIZE = 1024
 """p4c's size for a table that names none; BMv2 and the engine count with it too."""
+_EVERYTHING = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
+"""Asks for what can be written."""
 
 
 @dataclass
-class _Stored:
-    """An entry: its canonical message (key, action, metadata, timeout, meter) and where the engine has it."""
+class Stored:
+    """An entry: its canonical message (key, action, metadata, timeout, meter) and where the engine has it.
+
+    The message is replaced, never changed in place.
+    """
 
     message: p4r.TableEntry
     handle: int
@@ -39,7 +51,7 @@ class _Stored:
 
 
 class Tables:
-    """The tables of one pipeline."""
+    """The tables of one pipeline. What is written is to be written in a batch of the engine."""
 
     def __init__(self, info: Info, engine: Engine, translation: Translation, profiles: Profiles) -> None:
         """Takes the entries that the program brings (const and initial ones) from `engine`."""
@@ -47,18 +59,26 @@ class Tables:
         self._engine = engine
         self._translation = translation
         self._profiles = profiles
-        self._entries: dict[int, dict[tuple[Key, int], _Stored]] = {table_id: {} for table_id in info.tables}
-        self._by_handle: dict[tuple[str, int], _Stored] = {}
+        self._actions = EntryActions(engine, translation, profiles)
+        self._entries: dict[int, dict[tuple[Key, int], Stored]] = {table_id: {} for table_id in info.tables}
+        self._by_handle: dict[tuple[str, int], Stored] = {}
         self._defaults: dict[int, p4r.TableEntry] = {}
         """Default entries that a client has changed."""
         for table in info.tables.values():
             for entry in engine.table_entries(table.name):
-                key = from_program(entry.key, table.fields)
-                self._keep(table, key, entry.priority, self._program_entry(table, entry, key))
+                self._take_over(table, entry)
 
     # ---- writing ----
-    def insert(self, message: p4r.TableEntry) -> None:
-        """Add an entry; raises P4RuntimeError, EngineError."""
+    def write(self, update: int, message: p4r.TableEntry) -> None:
+        """INSERT, MODIFY or DELETE; raises P4RuntimeError, EngineError."""
+        if update == p4r.Update.DELETE:
+            self._delete(message)
+        elif update == p4r.Update.INSERT:
+            self._insert(message)
+        else:
+            self._modify(message)
+
+    def _insert(self, message: p4r.TableEntry) -> None:
         table = self._checked(message)
         if message.is_default_action:
             raise P4RuntimeError(
@@ -71,21 +91,21 @@ class Tables:
         key, priority = self._key(table, message)
         entries = self._entries[table.id]
         if (key, priority) in entries:
-            raise P4RuntimeError(ALREADY_EXISTS, f"{table.name} has an entry with this key already")
+            raise P4RuntimeError(
+                ALREADY_EXISTS, f"Match entry exists, use MODIFY if you wish to change action: {table.name}"
+            )
         if len(entries) >= (table.size or _DEFAULT_SIZE):
             raise P4RuntimeError(
                 RESOURCE_EXHAUSTED, f"{table.name} is full: its size is {table.size or _DEFAULT_SIZE}"
             )
-        self._check_resources(table, message)
-        kept = p4r.TableEntry(table_id=table.id, priority=priority)
+        check_resources(table, message)
+        handle, action, one_shot = self._actions.add(table, key, priority, message.action)
+        kept = p4r.TableEntry(table_id=table.id, priority=priority, action=action)
         kept.match.extend(matches_of(table.fields, key, self._translation))
-        handle, one_shot = self._add(table, key, priority, message.action, kept)
-        stored = _Stored(kept, handle, one_shot)
-        self._keep(table, key, priority, stored)
-        self._set_resources(table, stored, message, fresh=True)
+        write_resources(self._engine, table, handle, message, kept, fresh=True)
+        self._keep(table, key, priority, Stored(kept, handle, one_shot))
 
-    def modify(self, message: p4r.TableEntry) -> None:
-        """Replace an entry's or the default entry's action; raises P4RuntimeError, EngineError."""
+    def _modify(self, message: p4r.TableEntry) -> None:
         table = self._checked(message)
         if message.is_default_action:
             self._modify_default(table, message)
@@ -95,14 +115,24 @@ class Tables:
             raise P4RuntimeError(
                 PERMISSION_DENIED, f"{table.name}: the program's const entries keep their actions"
             )
-        self._check_resources(table, message)
+        check_resources(table, message)
+        kept = p4r.TableEntry()
+        kept.CopyFrom(stored.message)
+        journal = self._engine.journal
         if message.HasField("action"):
-            self._replace(table, stored, message.action)
-        self._set_resources(table, stored, message, fresh=False)
+            before = stored.one_shot
+            action, one_shot = self._actions.replace(table, stored.handle, message.action)
+            kept.action.CopyFrom(action)
+            journal.put(stored, "one_shot", one_shot)
+            if before is not None:
+                self._profiles.delete_one_shot(table.profile_id, before)
+        write_resources(self._engine, table, stored.handle, message, kept, fresh=False)
+        journal.put(stored, "message", kept)
 
-    def delete(self, message: p4r.TableEntry) -> None:
-        """Delete an entry; raises P4RuntimeError, EngineError."""
+    def _delete(self, message: p4r.TableEntry) -> None:
         table = self._info.table(message.table_id)
+        if message.is_const:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: is_const is set by the program only")
         if message.is_default_action:
             raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default entry cannot be deleted")
         if table.is_const:
@@ -111,10 +141,41 @@ class Tables:
         if stored.message.is_const:
             raise P4RuntimeError(PERMISSION_DENIED, f"{table.name}: a const entry cannot be deleted")
         self._engine.table_delete(table.name, stored.handle)
-        self._release(table, stored.message.action, stored.one_shot)
-        key, priority = self._key(table, message)
-        del self._entries[table.id][(key, priority)]
-        del self._by_handle[(table.name, stored.handle)]
+        if stored.one_shot is not None:
+            self._profiles.delete_one_shot(table.profile_id, stored.one_shot)
+        self._engine.journal.remove(self._entries[table.id], self._key(table, message))
+        self._engine.journal.remove(self._by_handle, (table.name, stored.handle))
+
+    def set_meter(self, table: Table, stored: Stored, config: p4r.MeterConfig | None) -> None:
+        """Configure an entry's direct meter (None: every packet is green); raises EngineError."""
+        kept = p4r.TableEntry()
+        kept.CopyFrom(stored.message)
+        write_meter(self._engine, table, stored.handle, config, kept)
+        self._engine.journal.put(stored, "message", kept)
+
+    def _modify_default(self, table: Table, message: p4r.TableEntry) -> None:
+        if message.match or message.priority:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default entry has no key or priority")
+        if table.const_default_action_id:
+            raise P4RuntimeError(PERMISSION_DENIED, f"{table.name}: the default action is const")
+        for resource in ("counter_data", "meter_config", "meter_counter_data"):
+            if message.HasField(resource):
+                raise P4RuntimeError(
+                    UNIMPLEMENTED, f"{table.name}: the default entry has no {resource} on this switch"
+                )
+        if not message.HasField("action"):
+            self._engine.table_default_reset(table.name)
+            if table.id in self._defaults:
+                self._engine.journal.remove(self._defaults, table.id)
+            return
+        kept = p4r.TableEntry(
+            table_id=table.id,
+            is_default_action=True,
+            controller_metadata=message.controller_metadata,
+            metadata=message.metadata,
+            action=self._actions.set_default(table, message.action),
+        )
+        self._engine.journal.set(self._defaults, table.id, kept)
 
     # ---- reading ----
     def read(self, query: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
@@ -122,68 +183,70 @@ class Tables:
         if query.table_id == 0:
             for table in self._info.tables.values():
                 for stored in self._entries[table.id].values():
-                    yield self._filled(table, stored, query, lenient=True)
+                    yield filled(self._engine, table, stored.handle, stored.message, query)
             return
         table = self._info.table(query.table_id)
         if query.is_default_action:
+            self._check_default(table, query)
             default = self._default_message(table)
-            if default is not None:
+            if _passes(default, query):
                 yield default
             return
-        if query.HasField("time_since_last_hit") and not table.idle_timeout:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no idle timeouts")
-        if query.HasField("meter_counter_data"):
-            raise P4RuntimeError(UNIMPLEMENTED, f"{table.name}: meters have no counters here")
+        check_query(table, query)
+        for stored in self._chosen(table, query):
+            if _passes(stored.message, query):
+                yield filled(self._engine, table, stored.handle, stored.message, query)
+
+    def with_direct(self, query: p4r.TableEntry, what: str) -> Iterator[tuple[Table, Stored]]:
+        """The entries that a read of their direct counters or meters selects; raises P4RuntimeError."""
+        if query.table_id == 0:
+            for table in self._info.tables.values():
+                if getattr(table, what) is not None:
+                    yield from ((table, stored) for stored in self._entries[table.id].values())
+            return
+        table = self._direct_table(query, what)
         if query.match:
-            found = self._entries[table.id].get(self._key(table, query))
-            candidates = [] if found is None else [found]
-        else:
-            candidates = list(self._entries[table.id].values())
-        for stored in candidates:
-            message = stored.message
-            if (
-                (query.priority and message.priority != query.priority)
-                or (query.controller_metadata and message.controller_metadata != query.controller_metadata)
-                or (query.metadata and message.metadata != query.metadata)
-                or (
-                    query.action.action.action_id
-                    and message.action.action.action_id != query.action.action.action_id
-                )
-            ):
-                continue
-            yield self._filled(table, stored, query, lenient=False)
+            yield table, self._find(table, query)
+            return
+        for stored in self._entries[table.id].values():
+            if not query.priority or stored.message.priority == query.priority:
+                yield table, stored
 
-    def state(self, message: p4r.TableEntry) -> list[p4r.TableEntry]:
-        """The entry with this key, complete, as the list of one; empty when there is none."""
-        table = self._info.table(message.table_id)
-        if message.is_default_action:
-            changed = self._defaults.get(table.id)
-            return [changed if changed else p4r.TableEntry(table_id=table.id, is_default_action=True)]
-        stored = self._entries[table.id].get(self._key(table, message))
-        if stored is None:
-            return []
-        query = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
-        entry = self._filled(table, stored, query, lenient=True)
-        entry.is_const = False
-        return [entry]
+    def one_with_direct(self, entry: p4r.TableEntry, what: str) -> tuple[Table, Stored]:
+        """The entry whose direct counter or meter is written; raises P4RuntimeError."""
+        table = self._direct_table(entry, what)
+        return table, self._find(table, entry)
 
-    def export(self) -> Iterator[p4r.TableEntry]:
-        """Everything a client has set, as entries to insert (or modify, when default) elsewhere."""
+    def clear(self) -> None:
+        """Delete the entries that the program brings and does not hold constant."""
+        for table_id, entries in self._entries.items():
+            table = self._info.tables[table_id]
+            for place, stored in list(entries.items()):
+                if not stored.message.is_const:
+                    self._engine.table_delete(table.name, stored.handle)
+                    del entries[place], self._by_handle[(table.name, stored.handle)]
+
+    def export(self) -> Iterator[tuple[p4r.Update.Type.ValueType, p4r.TableEntry]]:
+        """Everything a client has set or may change, as updates of a fresh pipeline of the same program."""
         for table_id, entries in self._entries.items():
             table = self._info.tables[table_id]
             for stored in entries.values():
                 if not stored.message.is_const:
-                    query = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
-                    yield self._filled(table, stored, query, lenient=True)
-        yield from self._defaults.values()
+                    yield (
+                        p4r.Update.INSERT,
+                        filled(self._engine, table, stored.handle, stored.message, _EVERYTHING),
+                    )
+        for default in self._defaults.values():
+            yield p4r.Update.MODIFY, default
 
     def of_handle(self, table: str, handle: int) -> p4r.TableEntry | None:
         """The entry that the engine calls `handle`, None when it is gone."""
         stored = self._by_handle.get((table, handle))
         return None if stored is None else stored.message
 
+    # ---- what was changed by other means ----
     def adopt(self, name: str, timeout_of: tuple[int, int] | None = None) -> None:
-        """Take over what was changed in the engine's table by other means; `timeout_of` is (handle, ns).
+        """Take over what was changed in the engine's table; `timeout_of` is (handle, ns).
 
         Raises P4RuntimeError when an entry runs an action that P4Info does not list.
         """
@@ -193,15 +256,21 @@ class Tables:
         present = {entry.handle: entry for entry in self._engine.table_entries(name)}
         for place, stored in list(self._entries[table.id].items()):
             entry = present.pop(stored.handle, None)
+            if entry is not None and stored.one_shot is not None and entry.group == stored.one_shot.group:
+                continue
+            if stored.one_shot is not None:
+                self._profiles.delete_one_shot(table.profile_id, stored.one_shot)
+                stored.one_shot = None
             if entry is None:
-                self._release(table, stored.message.action, stored.one_shot)
                 del self._entries[table.id][place]
                 del self._by_handle[(name, stored.handle)]
-            elif entry.action is not None:
-                stored.message.action.action.CopyFrom(self._named_call(table, entry.action, entry.args))
+            else:
+                kept = p4r.TableEntry()
+                kept.CopyFrom(stored.message)
+                kept.action.CopyFrom(self._actions.of_engine(table, entry))
+                stored.message = kept
         for entry in present.values():
-            key = from_program(entry.key, table.fields)
-            self._keep(table, key, entry.priority, self._program_entry(table, entry, key))
+            self._take_over(table, entry)
         if timeout_of is not None:
             self._by_handle[(name, timeout_of[0])].message.idle_timeout_ns = timeout_of[1]
         default, program = self._engine.table_default_get(name), self._engine.program.tables[name]
@@ -209,39 +278,8 @@ class Tables:
         self._defaults.pop(table.id, None)
         if default is not None and default != first:
             kept = p4r.TableEntry(table_id=table.id, is_default_action=True)
-            kept.action.action.CopyFrom(self._named_call(table, *default))
+            kept.action.action.CopyFrom(self._actions.named(table, *default))
             self._defaults[table.id] = kept
-
-    # ---- direct resources ----
-    def direct_counter(self, entry: p4r.TableEntry) -> Iterator[tuple[p4r.TableEntry, p4r.CounterData]]:
-        """The direct counters of the entries that `entry` selects; raises P4RuntimeError."""
-        for table, stored in self._direct(entry, "counter"):
-            yield _key_message(stored.message), self._counter_data(table, stored)
-
-    def direct_counter_set(self, entry: p4r.TableEntry, data: p4r.CounterData) -> None:
-        """Write an entry's direct counter; raises P4RuntimeError."""
-        table = self._info.table(entry.table_id)
-        if table.counter is None:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct counter")
-        stored = self._find(table, entry)
-        _check_counter(data, table.name)
-        self._engine.entry_counter_set(table.name, stored.handle, data.packet_count, data.byte_count)
-
-    def direct_meter(self, entry: p4r.TableEntry) -> Iterator[tuple[p4r.TableEntry, p4r.MeterConfig | None]]:
-        """The direct meters of the entries that `entry` selects; raises P4RuntimeError."""
-        for _, stored in self._direct(entry, "meter"):
-            config = stored.message.meter_config if stored.message.HasField("meter_config") else None
-            yield _key_message(stored.message), config
-
-    def direct_meter_set(self, entry: p4r.TableEntry, config: p4r.MeterConfig | None) -> None:
-        """Configure an entry's direct meter (None: every packet is green); raises P4RuntimeError."""
-        table = self._info.table(entry.table_id)
-        if table.meter is None:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct meter")
-        stored = self._find(table, entry)
-        if config is not None:
-            check_config(config, table.meter.spec, table.name)
-        self._set_meter(table, stored, config)
 
     # ---- inside ----
     def _checked(self, message: p4r.TableEntry) -> Table:
@@ -256,6 +294,13 @@ class Tables:
             raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no idle timeouts for this entry")
         return table
 
+    @staticmethod
+    def _check_default(table: Table, query: p4r.TableEntry) -> None:
+        if query.match or query.priority:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default entry has no key or priority")
+        if query.HasField("time_since_last_hit"):
+            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default entry has no idle timeout")
+
     def _key(self, table: Table, message: p4r.TableEntry) -> tuple[Key, int]:
         if table.needs_priority:
             if message.priority <= 0:
@@ -269,248 +314,61 @@ class Tables:
             )
         return key_of(table.fields, message.match, self._translation, table.name), message.priority
 
-    def _find(self, table: Table, message: p4r.TableEntry) -> _Stored:
+    def _find(self, table: Table, message: p4r.TableEntry) -> Stored:
         stored = self._entries[table.id].get(self._key(table, message))
         if stored is None:
             raise P4RuntimeError(NOT_FOUND, f"{table.name} has no entry with this key")
         return stored
 
-    def _direct(self, entry: p4r.TableEntry, what: str) -> Iterator[tuple[Table, _Stored]]:
-        if entry.table_id == 0:
-            tables = [table for table in self._info.tables.values() if getattr(table, what) is not None]
-        else:
-            tables = [self._info.table(entry.table_id)]
-            if getattr(tables[0], what) is None:
-                raise P4RuntimeError(INVALID_ARGUMENT, f"{tables[0].name} has no direct {what}")
-        for table in tables:
-            if entry.match:
-                yield table, self._find(table, entry)
-            else:
-                for stored in list(self._entries[table.id].values()):
-                    if not entry.priority or stored.message.priority == entry.priority:
-                        yield table, stored
+    def _chosen(self, table: Table, query: p4r.TableEntry) -> list[Stored]:
+        """The entries with the query's key and priority, as far as it has them."""
+        entries = self._entries[table.id]
+        if not query.match:
+            return list(entries.values())
+        if table.needs_priority and not query.priority:
+            wanted = key_of(table.fields, query.match, self._translation, table.name)
+            return [stored for (key, _), stored in entries.items() if key == wanted]
+        found = entries.get(self._key(table, query))
+        return [] if found is None else [found]
 
-    def _keep(self, table: Table, key: Key, priority: int, stored: _Stored) -> None:
-        self._entries[table.id][(key, priority)] = stored
-        self._by_handle[(table.name, stored.handle)] = stored
-
-    def _add(
-        self, table: Table, key: Key, priority: int, action: p4r.TableAction, kept: p4r.TableEntry
-    ) -> tuple[int, OneShot | None]:
-        """Put an entry into the engine and its canonical action into `kept`."""
-        kind = action.WhichOneof("type")
-        self._check_kind(table, kind)
-        engine = self._engine
-        key = to_program(key, engine.program.tables[table.name])
-        if kind == "action":
-            call, arguments = call_of(
-                table.actions, action.action, self._translation, where=table.name, default=False
+    def _direct_table(self, entry: p4r.TableEntry, what: str) -> Table:
+        table = self._info.table(entry.table_id)
+        if getattr(table, what) is None:
+            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct {what}")
+        if entry.is_default_action:
+            raise P4RuntimeError(
+                UNIMPLEMENTED, f"{table.name}: the default entry has no direct {what} on this switch"
             )
-            handle = engine.table_add(table.name, key, call.name, arguments, priority)
-            kept.action.action.CopyFrom(message_of(call, arguments, self._translation))
-            return handle, None
-        if kind == "action_profile_action_set":
-            one_shot = self._profiles.add_one_shot(
-                table.profile_id, dict(table.actions), action.action_profile_action_set
-            )
-            try:
-                handle = engine.table_add_indirect(table.name, key, group=one_shot.group, priority=priority)
-            except BaseException:
-                self._profiles.delete_one_shot(table.profile_id, one_shot)
-                raise
-            kept.action.action_profile_action_set.CopyFrom(one_shot.message)
-            return handle, one_shot
-        self._use(table, action, 1)
-        try:
-            if kind == "action_profile_member_id":
-                handle = engine.table_add_indirect(
-                    table.name, key, member=action.action_profile_member_id, priority=priority
-                )
-            else:
-                handle = engine.table_add_indirect(
-                    table.name, key, group=action.action_profile_group_id, priority=priority
-                )
-        except BaseException:
-            self._use(table, action, -1)
-            raise
-        kept.action.CopyFrom(action)
-        return handle, None
+        return table
 
-    def _replace(self, table: Table, stored: _Stored, action: p4r.TableAction) -> None:
-        kind = action.WhichOneof("type")
-        self._check_kind(table, kind)
-        engine, message = self._engine, stored.message
-        if kind == "action":
-            call, arguments = call_of(
-                table.actions, action.action, self._translation, where=table.name, default=False
-            )
-            engine.table_modify(table.name, stored.handle, call.name, arguments)
-            message.action.action.CopyFrom(message_of(call, arguments, self._translation))
-            return
-        before, one_shot_before = p4r.TableAction(), stored.one_shot
-        before.CopyFrom(message.action)
-        if kind == "action_profile_action_set":
-            one_shot = self._profiles.add_one_shot(
-                table.profile_id, dict(table.actions), action.action_profile_action_set
-            )
-            engine.table_modify_indirect(table.name, stored.handle, group=one_shot.group)
-            message.action.action_profile_action_set.CopyFrom(one_shot.message)
-            stored.one_shot = one_shot
-        else:
-            self._use(table, action, 1)
-            if kind == "action_profile_member_id":
-                engine.table_modify_indirect(
-                    table.name, stored.handle, member=action.action_profile_member_id
-                )
-            else:
-                engine.table_modify_indirect(table.name, stored.handle, group=action.action_profile_group_id)
-            message.action.CopyFrom(action)
-            stored.one_shot = None
-        self._release(table, before, one_shot_before)
+    def _keep(self, table: Table, key: Key, priority: int, stored: Stored) -> None:
+        self._engine.journal.set(self._entries[table.id], (key, priority), stored)
+        self._engine.journal.set(self._by_handle, (table.name, stored.handle), stored)
 
-    @staticmethod
-    def _check_kind(table: Table, kind: str | None) -> None:
-        if kind is None:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the entry has no action")
-        if (kind == "action") == bool(table.profile_id):
-            wanted = "a member, a group or an action set" if table.profile_id else "an action"
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: an entry takes {wanted}, not {kind}")
-
-    def _use(self, table: Table, action: p4r.TableAction, change: int) -> None:
-        if action.WhichOneof("type") == "action_profile_member_id":
-            self._profiles.use_member(table.profile_id, action.action_profile_member_id, change)
-        else:
-            self._profiles.use_group(table.profile_id, action.action_profile_group_id, change)
-
-    def _release(self, table: Table, action: p4r.TableAction, one_shot: OneShot | None) -> None:
-        if one_shot is not None:
-            self._profiles.delete_one_shot(table.profile_id, one_shot)
-        elif action.WhichOneof("type") in ("action_profile_member_id", "action_profile_group_id"):
-            self._use(table, action, -1)
-
-    def _check_resources(self, table: Table, message: p4r.TableEntry) -> None:
-        if message.HasField("counter_data"):
-            if table.counter is None:
-                raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct counter")
-            _check_counter(message.counter_data, table.name)
-        if message.HasField("meter_config"):
-            if table.meter is None:
-                raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct meter")
-            check_config(message.meter_config, table.meter.spec, table.name)
-        if message.HasField("meter_counter_data"):
-            raise P4RuntimeError(UNIMPLEMENTED, f"{table.name}: meters have no counters here")
-
-    def _set_resources(self, table: Table, stored: _Stored, message: p4r.TableEntry, *, fresh: bool) -> None:
-        kept = stored.message
-        kept.controller_metadata = message.controller_metadata
-        kept.metadata = message.metadata
-        if message.idle_timeout_ns or (kept.idle_timeout_ns and not fresh):
-            self._engine.entry_timeout(table.name, stored.handle, message.idle_timeout_ns)
-        kept.idle_timeout_ns = message.idle_timeout_ns
-        if message.HasField("counter_data"):
-            data = message.counter_data
-            self._engine.entry_counter_set(table.name, stored.handle, data.packet_count, data.byte_count)
-        if table.meter is not None and (message.HasField("meter_config") or not fresh):
-            self._set_meter(table, stored, message.meter_config if message.HasField("meter_config") else None)
-
-    def _set_meter(self, table: Table, stored: _Stored, config: p4r.MeterConfig | None) -> None:
-        self._engine.entry_meter_set(table.name, stored.handle, None if config is None else rates_of(config))
-        if config is None:
-            stored.message.ClearField("meter_config")
-        else:
-            stored.message.meter_config.CopyFrom(config)
-
-    def _counter_data(self, table: Table, stored: _Stored) -> p4r.CounterData:
-        packets, octets = self._engine.entry_counter(table.name, stored.handle)
-        return p4r.CounterData(packet_count=packets, byte_count=octets)
-
-    def _filled(
-        self, table: Table, stored: _Stored, query: p4r.TableEntry, *, lenient: bool
-    ) -> p4r.TableEntry:
-        """A copy of the entry with the direct resources that the query asks for."""
-        message = p4r.TableEntry()
-        message.CopyFrom(stored.message)
-        if query.HasField("counter_data"):
-            if table.counter is not None:
-                message.counter_data.CopyFrom(self._counter_data(table, stored))
-            elif not lenient:
-                raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct counter")
-        if query.HasField("meter_config"):
-            if table.meter is None and not lenient:
-                raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name} has no direct meter")
-        else:
-            message.ClearField("meter_config")
-        if query.HasField("time_since_last_hit") and table.idle_timeout:
-            message.time_since_last_hit.elapsed_ns = self._engine.entry_idle(table.name, stored.handle)
-        return message
-
-    def _program_entry(self, table: Table, entry: Entry, key: Key) -> _Stored:
+    def _take_over(self, table: Table, entry: Entry) -> None:
+        key = from_program(entry.key, table.fields)
         message = p4r.TableEntry(table_id=table.id, priority=entry.priority, is_const=entry.const)
         message.match.extend(matches_of(table.fields, key, self._translation))
-        if entry.action is not None:
-            message.action.action.CopyFrom(self._named_call(table, entry.action, entry.args))
-        elif entry.member is not None:
-            message.action.action_profile_member_id = entry.member
-        elif entry.group is not None:
-            message.action.action_profile_group_id = entry.group
-        return _Stored(message, entry.handle)
+        message.action.CopyFrom(self._actions.of_engine(table, entry))
+        self._keep(table, key, entry.priority, Stored(message, entry.handle))
 
-    def _named_call(self, table: Table, name: str, arguments: tuple[int, ...]) -> p4r.Action:
-        for ref in table.actions.values():
-            if ref.action.name == name:
-                return message_of(ref.action, arguments, self._translation)
-        raise P4RuntimeError(
-            INVALID_ARGUMENT,
-            f"P4Info: table {table.name} does not list action {name}, which the program uses",
-        )
-
-    def _modify_default(self, table: Table, message: p4r.TableEntry) -> None:
-        if message.match or message.priority:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default entry has no key or priority")
-        if table.const_default_action_id:
-            raise P4RuntimeError(PERMISSION_DENIED, f"{table.name}: the default action is const")
-        for resource in ("counter_data", "meter_config", "meter_counter_data"):
-            if message.HasField(resource):
-                raise P4RuntimeError(
-                    UNIMPLEMENTED, f"{table.name}: the default entry has no {resource} on this switch"
-                )
-        if not message.HasField("action"):
-            self._engine.table_default_reset(table.name)
-            self._defaults.pop(table.id, None)
-            return
-        if table.profile_id:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"{table.name}: the default of an indirect table is fixed")
-        self._check_kind(table, message.action.WhichOneof("type"))
-        action, arguments = call_of(
-            table.actions, message.action.action, self._translation, where=table.name, default=True
-        )
-        self._engine.table_default(table.name, action.name, arguments)
-        kept = p4r.TableEntry(
-            table_id=table.id,
-            is_default_action=True,
-            controller_metadata=message.controller_metadata,
-            metadata=message.metadata,
-        )
-        kept.action.action.CopyFrom(message_of(action, arguments, self._translation))
-        self._defaults[table.id] = kept
-
-    def _default_message(self, table: Table) -> p4r.TableEntry | None:
+    def _default_message(self, table: Table) -> p4r.TableEntry:
         changed = self._defaults.get(table.id)
         if changed is not None:
             return changed
         message = p4r.TableEntry(table_id=table.id, is_default_action=True)
         present = self._engine.table_default_get(table.name)
         if present is not None:
-            message.action.action.CopyFrom(self._named_call(table, *present))
+            message.action.action.CopyFrom(self._actions.named(table, *present))
         return message
 
 
-def _key_message(message: p4r.TableEntry) -> p4r.TableEntry:
-    key = p4r.TableEntry(table_id=message.table_id, priority=message.priority)
-    key.match.extend(message.match)
-    return key
-
-
-def _check_counter(data: p4r.CounterData, where: str) -> None:
-    if data.packet_count < 0 or data.byte_count < 0:
-        raise P4RuntimeError(INVALID_ARGUMENT, f"{where}: a counter cannot be negative")
+def _passes(message: p4r.TableEntry, query: p4r.TableEntry) -> bool:
+    """Whether the entry passes the query's filters on its fields."""
+    action = query.action.action.action_id
+    return (
+        query.priority in (0, message.priority)
+        and query.controller_metadata in (0, message.controller_metadata)
+        and query.metadata in (b"", message.metadata)
+        and action in (0, message.action.action.action_id)
+    )
