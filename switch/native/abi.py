@@ -118,7 +118,8 @@ class IdleEvent(Structure):
     CLONE_SET,
     CLONE_DELETE,
     VALUE_SET,
-) = range(25)
+    CRC,
+) = range(26)
 """enum xf_op_kind."""
 NO_ACTION = 0xFFFFFFFF
 

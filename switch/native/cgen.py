@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from switch.native.cgen_actions import Actions, Intrinsics
 from switch.native.cgen_arrays import places
-from switch.native.cgen_calc import Calculations
+from switch.native.cgen_calc import Calculations, custom_crc_widths
 from switch.native.cgen_expr import Body, Expressions
 from switch.native.cgen_layout import Layout, pointers
 from switch.native.cgen_parser import Parser
@@ -468,6 +468,7 @@ class _Generator:
             _table("xf_array_desc", "meters", meters),
             _table("xf_array_desc", "value_sets", value_sets),
             _table("xf_profile_desc", "profiles", profiles),
+            _table("uint8_t", "custom_crcs", [str(width) for width in custom_crc_widths(program).values()]),
         ]
         pause = program.registers[program.pause_register].index if program.pause_register else -1
         digest_words = max((sum(limbs(w) for w in ws) for ws in program.digest_widths.values()), default=0)
@@ -490,10 +491,20 @@ class _Generator:
             "meter_count": len(meters),
             "profile_count": len(profiles),
             "value_set_count": len(value_sets),
+            "calculation_count": len(program.calculations),
             "pause_register": pause,
             "takes_refused": int(program.takes_refused),
         }
-        for name in ("tables", "entries", "counters", "registers", "meters", "value_sets", "profiles"):
+        for name in (
+            "tables",
+            "entries",
+            "counters",
+            "registers",
+            "meters",
+            "value_sets",
+            "profiles",
+            "custom_crcs",
+        ):
             fields[name] = name
         for name in (
             "ingress",

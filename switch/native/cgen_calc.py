@@ -26,6 +26,14 @@ ALGORITHMS = {
 }
 
 
+CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
+
+
+def custom_crc_widths(program: Program) -> dict[str, int]:
+    """The width of each calculation's custom CRC by its name, 0 if it has none."""
+    return {name: CUSTOM_CRCS.get(algo, 0) for name, (algo, _) in program.calculations.items()}
+
+
 class _Group:
     """Consecutive inputs that are there or not together."""
 
@@ -53,14 +61,14 @@ class Calculations:
         """All calculations."""
         parts = []
         for i, (algo, inputs) in enumerate(self.program.calculations.values()):
-            parts.append(self.function(f"calc{i}", algo, inputs))
+            parts.append(self.function(f"calc{i}", algo, inputs, custom=i))
         for profile in self.program.profiles.values():
             if profile.selector:
                 parts.append(self.function(f"select{profile.index}", *profile.selector))
         return "\n\n".join(parts)
 
-    def function(self, name: str, algo: str, inputs: Node) -> str:
-        """One function that returns the hash as uint64_t."""
+    def function(self, name: str, algo: str, inputs: Node, custom: int | None = None) -> str:
+        """One function that returns the hash as uint64_t; `custom`: the calculation whose CRC may be set."""
         head = f"static uint64_t {name}(xf_ctx *x, struct phv *P) {{"
         if algo == "random":
             return f"{head}\n    (void)P;\n    return xf_random(x, 0, UINT64_MAX);\n}}"
@@ -90,7 +98,10 @@ class Calculations:
         if payload:
             lines.append("memcpy(b + n, x->frame + x->parsed, x->length - x->parsed);")
             lines.append("n += x->length - x->parsed;")
-        lines.append(f"return {ALGORITHMS[algo]}(b, n);")
+        if custom is not None and algo in CUSTOM_CRCS:
+            lines.append(f"return xf_crc_custom(x, {custom}, b, n);")
+        else:
+            lines.append(f"return {ALGORITHMS[algo]}(b, n);")
         return head + "\n" + "\n".join("    " + line for line in lines) + "\n}"
 
     def groups(self, inputs: Node) -> tuple[list[_Group], bool]:

@@ -286,6 +286,17 @@ typedef struct xf_value_set {
 
 void value_set_free(xf_value_set *s);
 
+/* ---- CRCs with parameters (crc.c) ---- */
+
+typedef struct xf_crc {
+    uint32_t width, initial, final; /* width: 16 or 32 */
+    uint8_t reflect_in, reflect_out;
+    uint32_t table[256];
+} xf_crc;
+
+int crcs_init(xf_engine *e);
+int crcs_op(xf_engine *e, const xf_op *o);
+
 /* ---- reports (reports.c) ---- */
 
 /* Records of 64-bit words in a ring: header (kind, words), time, words. */
@@ -337,6 +348,7 @@ struct xf_engine {
     xf_meter **meters;
     xf_profile **profiles;
     xf_value_set *value_sets;
+    xf_crc *crcs; /* by calculation */
 
     xf_rows rows[XF_ROWS];
     uint32_t row_count;

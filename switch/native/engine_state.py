@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from switch.native import abi
+from switch.native.cgen_calc import custom_crc_widths
 from switch.native.engine_base import EngineBase
 from switch.native.engine_types import (
     Digest,
@@ -240,6 +241,36 @@ class EngineState(EngineBase):
                 ints=abi.ints([number for i in ranged for number in (starts[i], limbs(widths[i]))]),
             )
             self.journal.set(self._value_sets, name, tuple(tuple(member) for member in members))
+
+    # ---- hashes ----
+    def custom_crcs(self) -> dict[str, int]:
+        """Bits of each calculation by crc16_custom or crc32_custom, by its name."""
+        return {name: width for name, width in custom_crc_widths(self.program).items() if width}
+
+    def crc_set(
+        self,
+        name: str,
+        polynomial: int,
+        initial: int,
+        final_xor: int,
+        *,
+        reflect_data: bool,
+        reflect_remainder: bool,
+    ) -> None:
+        """Set the parameters of a calculation by a custom CRC (crc.c); they last until another program is loaded."""
+        width = self.custom_crcs().get(name)
+        if width is None:
+            known = ", ".join(self.custom_crcs()) or "none"
+            raise EngineError(
+                "not_found", f"there is no calculation by a custom CRC called '{name}'; there are {known}"
+            )
+        numbers = [uint(number, width, f"'{name}'") for number in (polynomial, initial, final_xor)]
+        self._change(
+            f"custom CRC '{name}'",
+            abi.CRC,
+            object=list(self.program.calculations).index(name),
+            words=abi.words([*numbers, int(reflect_data), int(reflect_remainder)]),
+        )
 
     # ---- digests ----
     def take_digests(self) -> list[Digest]:

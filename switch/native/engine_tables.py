@@ -274,6 +274,12 @@ class EngineTables(EngineProfiles):
         with self._control:
             return self._defaults[table]
 
+    def table_default_reference(self, table: str) -> Reference | None:
+        """The member or group that the default of an indirect table refers to, if it was set."""
+        self._table(table)
+        with self._control:
+            return self._default_references.get(table)
+
     def table_entries(self, table: str) -> list[Entry]:
         """All entries, const ones included, in order of insertion."""
         self._table(table)

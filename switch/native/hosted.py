@@ -82,6 +82,10 @@ class Hosted:
         """P4Runtime takes over what was changed."""
         self._device.table_changed(table, timeout_of)
 
+    def profile_changed(self, profile: str) -> None:
+        """P4Runtime takes over what was changed."""
+        self._device.profile_changed(profile)
+
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
         """P4Runtime takes over what was changed."""
         self._device.meter_changed(meter, index, rates)

@@ -34,6 +34,7 @@ void engine_unload(xf_engine *e) {
     free(e->register_sizes);
     free(e->meters);
     free(e->value_sets);
+    free(e->crcs);
     e->row_count = 0;
     e->tables = NULL;
     e->profiles = NULL;
@@ -43,6 +44,7 @@ void engine_unload(xf_engine *e) {
     e->register_sizes = NULL;
     e->meters = NULL;
     e->value_sets = NULL;
+    e->crcs = NULL;
     phvs_free(e->phvs);
     e->phvs = NULL;
     if (!e->fabric) {
@@ -79,7 +81,7 @@ static int load(xf_engine *e, const xf_program *p) {
     e->meters = calloc(p->meter_count + 1, sizeof *e->meters);
     e->value_sets = calloc(p->value_set_count + 1, sizeof *e->value_sets);
     if (!e->pool || !e->phvs || !e->tables || !e->profiles || !e->counters || !e->counter_sizes || !e->registers ||
-        !e->register_sizes || !e->meters || !e->value_sets)
+        !e->register_sizes || !e->meters || !e->value_sets || crcs_init(e))
         return XF_ENOMEM;
     for (i = 0; i < p->profile_count; i++) {
         e->profiles[i] = calloc(1, sizeof(xf_profile));

@@ -8,6 +8,7 @@ static int apply(xf_engine *e, const xf_op *o) {
     if (o->kind <= XF_METER_CLEAR) return meters_op(e, o);
     if (o->kind <= XF_CLONE_DELETE) return replication_op(e, o);
     if (o->kind == XF_VALUE_SET) return value_sets_op(e, o);
+    if (o->kind == XF_CRC) return crcs_op(e, o);
     return XF_EINVAL;
 }
 

@@ -68,12 +68,14 @@ typedef struct xf_program {
     uint32_t header_bytes; /* most that the deparser can put in front of a payload */
     uint32_t digest_words; /* widest digest list */
     uint32_t table_count, entry_count, counter_count, register_count, meter_count, profile_count, value_set_count;
+    uint32_t calculation_count;
     int32_t pause_register; /* index, or -1 */
     uint32_t takes_refused; /* what the traffic manager refuses passes egress, see refused_pass */
     const xf_table_desc *tables;
     const xf_entry_init *entries;
     const xf_array_desc *counters, *registers, *meters, *value_sets;
     const xf_profile_desc *profiles;
+    const uint8_t *custom_crcs; /* of each calculation: the width of its custom CRC, 0 if it has none */
     /* Parser, checksum verification and ingress on a fresh packet. */
     void (*ingress)(xf_ctx *x, void *phv);
     /* Parser alone, for ingress clones; the PHV is fresh. */
@@ -175,6 +177,7 @@ void xf_parser_loop(xf_ctx *x); /* a parser or an action was stopped because it 
 uint16_t xf_csum16(const uint8_t *data, uint32_t length);
 uint16_t xf_crc16(const uint8_t *data, uint32_t length);
 uint32_t xf_crc32(const uint8_t *data, uint32_t length);
+uint32_t xf_crc_custom(const xf_ctx *x, uint32_t calculation, const uint8_t *data, uint32_t length);
 uint16_t xf_crc_ccitt(const uint8_t *data, uint32_t length);
 uint64_t xf_identity(const uint8_t *data, uint32_t length);
 uint16_t xf_xor16(const uint8_t *data, uint32_t length);

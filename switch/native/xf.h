@@ -220,6 +220,9 @@ enum xf_op_kind {
     /* object: value set; replaces its `count` members: for each the words of its value, of its mask, then for each of the
      * `ranges_count` ranges its low and high limbs */
     XF_VALUE_SET,
+    /* object: a calculation by a custom CRC; words: polynomial, initial value, final xor, whether bytes are reflected,
+     * whether the remainder is */
+    XF_CRC,
     XF_OPS
 };
 typedef struct xf_op {

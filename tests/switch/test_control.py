@@ -248,6 +248,152 @@ def test_p4runtime_sees_what_commands_change_and_commands_what_p4runtime_writes(
     p4runtime.close()
 
 
+def test_members_and_groups_of_commands_carry_entries_and_are_p4runtimes_too(switch):
+    p4runtime = Client(switch.address, config_of("entities").p4info)
+    p4runtime.election_id = None
+    with ControlClient(switch.address) as client:
+
+        def told(command):
+            lines, ok = client.command(command)
+            assert ok, lines
+            return lines
+
+        assert told("act_prof_create_member next_hops mark 2 0x11") == [
+            "Member has been created with handle 0"
+        ]
+        assert told("act_prof_create_member next_hops mark 3 0x22") == [
+            "Member has been created with handle 1"
+        ]
+        assert told("act_prof_create_group next_hops") == ["Group has been created with handle 0"]
+        assert told("act_prof_add_member_to_group next_hops 0 0") == []
+        assert told("act_prof_add_member_to_group next_hops 1 0") == []
+        assert told("table_indirect_add_with_group routes 10.0.0.0/8 => 0") == [
+            "Adding entry to indirect match table EntitiesIngress.routes",
+            "Entry has been added with handle 0",
+        ]
+        assert told("table_indirect_add routes 10.1.0.0/16 => 1")[1] == "Entry has been added with handle 1"
+        assert told("table_dump routes")[6:] == [
+            "Index: group(0)",
+            "**********",
+            "Dumping entry 0x1",
+            "Match key:",
+            "* fields.address      : LPM       0a010000/16",
+            "Index: member(1)",
+            "==========",
+            "MEMBERS",
+            "**********",
+            "Dumping member 0",
+            "Action entry: EntitiesIngress.mark - 02, 11",
+            "**********",
+            "Dumping member 1",
+            "Action entry: EntitiesIngress.mark - 03, 22",
+            "==========",
+            "GROUPS",
+            "**********",
+            "Dumping group 0",
+            "Members: [0, 1]",
+            "==========",
+            "Dumping default entry",
+            "EMPTY",
+            "==========",
+        ]
+        members = p4runtime.read(action_profile_member=p4r.ActionProfileMember())
+        assert [(m.member_id, m.action.params[1].value) for m in members] == [(1, b"\x11"), (2, b"\x22")]
+        (group,) = p4runtime.read(action_profile_group=p4r.ActionProfileGroup())
+        assert [(m.member_id, m.weight) for m in group.members] == [(1, 1), (2, 1)]
+        entries = p4runtime.read(table_entry=p4r.TableEntry(table_id=p4runtime.id("routes")))
+        assert [(e.action.action_profile_group_id, e.action.action_profile_member_id) for e in entries] == [
+            (group.group_id, 0),
+            (0, 2),
+        ]
+        for refused in (
+            "act_prof_delete_member next_hops 0",
+            "act_prof_delete_group next_hops 0",
+            "act_prof_add_member_to_group next_hops 0 0",
+            "act_prof_remove_member_from_group next_hops 5 0",
+            "act_prof_create_group members",
+            "table_indirect_add forwarding 1 => 0",
+            "table_indirect_add_with_group profiled 1 => 0",
+        ):
+            assert not client.command(refused)[1], refused
+        told("act_prof_modify_member next_hops mark 0 => 4 0x33")
+        told("act_prof_remove_member_from_group next_hops 1 0")
+        assert told("act_prof_dump_group next_hops 0") == ["Dumping group 0", "Members: [0]"]
+        assert told("act_prof_dump_member next_hops 0")[1] == "Action entry: EntitiesIngress.mark - 04, 33"
+        told("table_indirect_set_default routes 1")
+        assert "Index: member(1)" in told("table_dump routes")[-2]
+        assert told("table_indirect_delete routes 0") == ["Deleting entry 0 from routes"]
+        told("table_indirect_reset_default routes")
+        told("table_indirect_delete routes 1")
+        told("act_prof_delete_group next_hops 0")
+        told("act_prof_delete_member next_hops 0")
+        (member,) = p4runtime.read(action_profile_member=p4r.ActionProfileMember())
+        assert member.member_id == 2
+        assert told("act_prof_create_member next_hops mark 2 1") == ["Member has been created with handle 0"]
+    p4runtime.close()
+
+
+def test_a_parser_value_set_is_filled_by_commands(switch):
+    with ControlClient(switch.address) as client:
+        assert client.command("show_pvs") == (
+            [f"{'EntitiesParser.field_types':30} [compressed bitwidth:16]"],
+            True,
+        )
+        assert client.command("pvs_add field_types 0x7777") == ([], True)
+        assert client.command("pvs_add field_types 34952") == ([], True)
+        assert client.command("pvs_add field_types 0x7777") == ([], True), "as BMv2: no error"
+        assert client.command("pvs_get field_types") == (["7777", "8888"], True)
+        p4runtime = Client(switch.address, config_of("entities").p4info)
+        (found,) = p4runtime.read(value_set_entry=p4r.ValueSetEntry())
+        p4runtime.close()
+        assert [m.match[0].exact.value for m in found.members] == [b"\x77\x77", b"\x88\x88"]
+        assert client.command("pvs_remove field_types 0x7777") == ([], True)
+        assert client.command("pvs_get field_types") == (["8888"], True)
+        assert not client.command("pvs_add field_types 65536")[1]
+        assert client.command("pvs_clear field_types") == ([], True)
+        assert client.command("pvs_get field_types") == ([], True)
+
+
+def test_a_mirroring_session_copies_to_a_multicast_group(switch):
+    with ControlClient(switch.address) as client:
+        for command in (
+            "mc_mgrp_create 4",
+            "mc_node_create 7 2 3",
+            "mc_node_associate 4 0",
+            "mirroring_add_mc 5 4",
+        ):
+            assert client.command(command)[1]
+        assert client.command("mirroring_get 5") == (["MirroringSessionConfig(port=None, mgid=4)"], True)
+        switch.send(1, bytes(12) + b"\x10\x03" + bytes(50))
+        drops = client.call("GetDrops")["drops"]
+        assert drops["no_interface"]["packets"] == 3, "the original and two copies left"
+        assert client.command("mirroring_delete 5") == ([], True)
+        assert not client.command("mirroring_get 5")[1]
+
+
+def test_custom_crcs_are_set_by_commands():
+    switch = HostedSwitch("crc")
+    try:
+        with ControlClient(switch.address) as client:
+            crcs = {bits: name for name, bits in switch.engine.custom_crcs().items()}
+            assert client.command(f"set_crc16_parameters {crcs[16]} 0x1021 0 0 false false") == ([], True)
+            assert client.command(
+                f"set_crc32_parameters {crcs[32]} 0x1EDC6F41 0xffffffff 0xffffffff 1 True"
+            ) == ([], True)
+            switch.engine.add_port(9)
+            switch.engine.rx(1, b"123456789" + bytes(6), time.monotonic_ns())
+            for refused in (
+                f"set_crc16_parameters {crcs[32]} 1 0 0 0 0",
+                "set_crc16_parameters nothing 1 0 0 0 0",
+                f"set_crc16_parameters {crcs[16]} 1 0 0",
+                f"set_crc16_parameters {crcs[16]} 0x10000 0 0 0 0",
+                f"set_crc16_parameters {crcs[16]} 1 0 0 maybe 0",
+            ):
+                assert not client.command(refused)[1], refused
+    finally:
+        switch.close()
+
+
 def test_queue_commands_set_depth_and_rate_in_packets(client, shared):
     assert client.command("set_queue_depth 100 1 2") == ([], True)
     assert client.command("set_queue_rate 5000 1") == ([], True)
@@ -304,6 +450,30 @@ set_queue_depth 100 2
 set_queue_rate 1000 2 0
 table_add aging read_meter 3 => 1
 table_set_timeout aging 0 1000
+act_prof_create_member next_hops mark 2 0x11
+act_prof_create_member next_hops mark 3 0x22
+act_prof_create_group next_hops
+act_prof_add_member_to_group next_hops 1 0
+act_prof_add_member_to_group next_hops 0 0
+table_indirect_add_with_group routes 10.0.0.0/8 => 0
+table_indirect_add routes 10.1.0.0/16 => 1
+table_dump routes
+act_prof_modify_member next_hops mark 0 4 0x33
+act_prof_dump next_hops
+act_prof_remove_member_from_group next_hops 1 0
+act_prof_dump_group next_hops 0
+act_prof_dump_member next_hops 0
+table_indirect_delete routes 0
+table_indirect_delete routes 1
+act_prof_delete_group next_hops 0
+act_prof_delete_member next_hops 0
+show_pvs
+pvs_add EntitiesParser.field_types 0x7777
+pvs_get EntitiesParser.field_types
+pvs_remove EntitiesParser.field_types 0x7777
+pvs_clear EntitiesParser.field_types
+mirroring_add_mc 6 1
+mirroring_get 6
 """
 
 

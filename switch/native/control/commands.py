@@ -15,14 +15,16 @@ from switch.native.control.command_base import Lines
 from switch.native.control.controlled import ControlError, Controlled
 from switch.native.control.copy_commands import CopyCommands
 from switch.native.control.literals import LiteralError, number
+from switch.native.control.parser_commands import ParserCommands
+from switch.native.control.profile_commands import ProfileCommands
 from switch.native.control.state_commands import StateCommands
-from switch.native.control.table_commands import TableCommands, action_text, table_text
+from switch.native.control.table_commands import action_text, table_text
 from switch.native.p4runtime.errors import P4RuntimeError
 
 _PREFIX = "do_"
 
 
-class Commands(TableCommands, StateCommands, CopyCommands):
+class Commands(ProfileCommands, StateCommands, CopyCommands, ParserCommands):
     """One switch's command line."""
 
     def __init__(self, switch: Controlled) -> None:

@@ -60,6 +60,9 @@ class Controlled(Protocol):
     def table_changed(self, table: str, timeout_of: tuple[int, int] | None = None) -> None:
         """Entries or the default of a table were changed: P4Runtime must know. `timeout_of`: (handle, ns)."""
 
+    def profile_changed(self, profile: str) -> None:
+        """Members or groups were changed: P4Runtime must know."""
+
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
         """A meter was configured: P4Runtime must know."""
 

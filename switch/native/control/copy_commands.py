@@ -19,22 +19,38 @@ class CopyCommands(CommandBase):
         """Multicast nodes: handle -> (rid, ports)."""
         self._groups: dict[int, list[int]] = {}
         """Multicast groups made here: id -> nodes."""
+        self._to_groups: dict[int, int] = {}
+        """Sessions that copy to a multicast group: id -> group. P4Runtime has no words for them."""
 
     def do_mirroring_add(self, session: str, port: str) -> Lines:
         """mirroring_add SESSION PORT"""
         entry = _session(number(session, "session"))
         entry.clone_session_entry.replicas.add(egress_port=number(port, "port"))
         self._set_copies(entry)
+        self._to_groups.pop(number(session, "session"), None)
+        return []
+
+    def do_mirroring_add_mc(self, session: str, group: str) -> Lines:
+        """mirroring_add_mc SESSION GROUP"""
+        entry, mgid = _session(number(session, "session")), number(group, "group")
+        _group(mgid)
+        self._set_copies(entry)
+        self._engine.clone_session_set(entry.clone_session_entry.session_id, [], group=mgid)
+        self._to_groups[entry.clone_session_entry.session_id] = mgid
         return []
 
     def do_mirroring_delete(self, session: str) -> Lines:
         """mirroring_delete SESSION"""
+        self._to_groups.pop(number(session, "session"), None)
         self._switch.write_copies(p4r.Update.DELETE, _session(number(session, "session")))
         return []
 
     def do_mirroring_get(self, session: str) -> Lines:
         """mirroring_get SESSION"""
         found = self._switch.read_copies(_session(number(session, "session")))
+        if number(session, "session") in self._to_groups:
+            mgid = self._to_groups[number(session, "session")]
+            return [f"MirroringSessionConfig(port=None, mgid={mgid})"]
         ports = ", ".join(
             str(replica.egress_port) for entry in found for replica in entry.clone_session_entry.replicas
         )

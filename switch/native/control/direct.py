@@ -15,7 +15,7 @@ from switch.native.p4runtime.replication import Replication
 
 
 class DirectControl:
-    """`Controlled` for an engine. Who also serves P4Runtime overrides the last five methods."""
+    """`Controlled` for an engine. Who also serves P4Runtime overrides the last six methods."""
 
     def __init__(self, name: str, engine: Engine, ports: Mapping[int, str | None]) -> None:
         """`ports` are the numbers that the engine has, and what stands for each."""
@@ -66,6 +66,9 @@ class DirectControl:
         """Whoever drives the engine looks when it likes."""
 
     def table_changed(self, table: str, timeout_of: tuple[int, int] | None = None) -> None:
+        """There is no P4Runtime to tell."""
+
+    def profile_changed(self, profile: str) -> None:
         """There is no P4Runtime to tell."""
 
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:

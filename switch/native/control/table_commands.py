@@ -15,6 +15,7 @@ from switch.native.control.literals import (
     shown_kind,
     value,
 )
+from switch.native.control.profile_text import dumped, profile_of
 from switch.native.program import Action, KeyField, Table
 
 
@@ -30,7 +31,7 @@ class TableCommands(CommandBase):
         texts, parameters = list(words[:split]), list(words[split + 1 :])
         priority = self._priority(table, parameters)
         chosen = action_of(table, action)
-        arguments = _arguments(chosen, parameters)
+        arguments = arguments_of(chosen, parameters)
         elements = key(table, texts)
         handle = self._engine.table_add(table.name, elements, chosen.name, arguments, priority)
         self._switch.table_changed(table.name)
@@ -49,7 +50,7 @@ class TableCommands(CommandBase):
         """table_set_default TABLE ACTION [PARAMETER…]"""
         table = self._table(name)
         chosen = action_of(table, action)
-        arguments = _arguments(chosen, list(parameters))
+        arguments = arguments_of(chosen, list(parameters))
         self._engine.table_default(table.name, chosen.name, arguments)
         self._switch.table_changed(table.name)
         return [
@@ -69,7 +70,7 @@ class TableCommands(CommandBase):
         """table_modify TABLE ACTION HANDLE [=>] [PARAMETER…]"""
         table = self._table(name)
         chosen = action_of(table, action)
-        arguments = _arguments(chosen, [word for word in words if word != "=>"])
+        arguments = arguments_of(chosen, [word for word in words if word != "=>"])
         at = self._entry(table, handle).handle
         self._engine.table_modify(table.name, at, chosen.name, arguments)
         self._switch.table_changed(table.name)
@@ -116,9 +117,17 @@ class TableCommands(CommandBase):
         lines = ["==========", "TABLE ENTRIES"]
         for entry in self._engine.table_entries(table.name):
             lines += ["**********", *self._entry_lines(table, entry)]
+        profile = profile_of(self._engine, table)
+        lines += [] if profile is None else dumped(self._engine, profile)
         lines += ["==========", "Dumping default entry"]
         default = self._engine.table_default_get(table.name)
-        lines.append("EMPTY" if default is None else _entry_text(action_of(table, default[0]), default[1]))
+        reference = self._engine.table_default_reference(table.name)
+        if reference is not None:
+            lines.append(f"Index: {'group' if reference[0] else 'member'}({reference[1]})")
+        else:
+            lines.append(
+                "EMPTY" if default is None else _entry_text(action_of(table, default[0]), default[1])
+            )
         return [*lines, "=========="]
 
     def do_table_dump_entry(self, name: str, handle: str) -> Lines:
@@ -179,7 +188,8 @@ def action_of(table: Table, name: str) -> Action:
     return actions[named(actions, name, f"action of table {table.name}")]
 
 
-def _arguments(action: Action, texts: list[str]) -> tuple[int, ...]:
+def arguments_of(action: Action, texts: list[str]) -> tuple[int, ...]:
+    """An action's arguments from one text per parameter."""
     if len(texts) != len(action.params):
         raise LiteralError(
             f"action {action.name} takes {len(action.params)} parameters, {len(texts)} are given"

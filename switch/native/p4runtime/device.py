@@ -306,6 +306,11 @@ class P4RuntimeDevice:
         if self._pipeline is not None:
             self._pipeline.tables.adopt(table, timeout_of)
 
+    def profile_changed(self, profile: str) -> None:
+        """Members or groups of the engine's action profile were changed."""
+        if self._pipeline is not None:
+            self._pipeline.profiles.adopt(profile)
+
     def meter_changed(self, meter: str, index: int, rates: tuple[int, int, int, int]) -> None:
         """The engine's meter was configured."""
         if self._pipeline is not None:
