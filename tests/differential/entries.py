@@ -147,12 +147,19 @@ class Entries:
         if not profile.with_selector:
             return
         for group in range(1, 4):
-            message = p4r.ActionProfileGroup(action_profile_id=number, group_id=group)
-            for member in self.random.sample(self.members[number], self.random.choice([1, 2, 3, 4])):
-                message.members.add(member_id=member, weight=1)
-            message.max_size = 8
-            yield p4r.Update(type=INSERT, entity=p4r.Entity(action_profile_group=message))
+            made = self._group(number, group)
+            yield p4r.Update(type=INSERT, entity=p4r.Entity(action_profile_group=made))
             self.groups[number].append(group)
+        # Other weights: copies of members come and go, and with them the places in which a hash finds them.
+        for group in self.random.sample(self.groups[number], 2):
+            made = self._group(number, group)
+            yield p4r.Update(type=MODIFY, entity=p4r.Entity(action_profile_group=made))
+
+    def _group(self, profile: int, group: int) -> p4r.ActionProfileGroup:
+        message = p4r.ActionProfileGroup(action_profile_id=profile, group_id=group, max_size=12)
+        for member in self.random.sample(self.members[profile], self.random.choice([1, 2, 3, 4])):
+            message.members.add(member_id=member, weight=self.random.choice([1, 1, 2, 3]))
+        return message
 
     # ---- tables
     def _table(self, table: p4i.Table) -> Iterator[p4r.Update]:

@@ -468,15 +468,14 @@ table_indirect_delete routes 1
 act_prof_delete_group next_hops 0
 act_prof_delete_member next_hops 0
 show_pvs
-pvs_add EntitiesParser.field_types 0x7777
 pvs_get EntitiesParser.field_types
-pvs_remove EntitiesParser.field_types 0x7777
 pvs_clear EntitiesParser.field_types
 mirroring_add_mc 6 1
 mirroring_get 6
 """
 
 
+# pvs_add is not among them: simple_switch_CLI 1.15.5 ends at it with a TypeError under Python 3.
 @pytest.mark.judge
 def test_a_script_prints_what_simple_switch_cli_prints(switch, tmp_path):
     real, cli = tool("simple_switch"), tool("simple_switch_CLI")

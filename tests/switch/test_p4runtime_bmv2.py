@@ -39,6 +39,8 @@ DIFFERENCES = {
     "meter peak below committed": ("UNKNOWN", "INVALID_ARGUMENT"),
     "multicast group 65536": ("OUT_OF_RANGE", "INVALID_ARGUMENT"),
     "clone session truncates": ("UNKNOWN", "OK"),
+    "clone session with a class": ("UNIMPLEMENTED", "OK"),  # CloneSessionEntry
+    "atomic": ("whole request: UNIMPLEMENTED", "OK"),  # Batch Atomicity: optional
 }
 
 
