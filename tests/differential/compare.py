@@ -179,7 +179,7 @@ def _compare(
             kind = update.entity.WhichOneof("entity")
             result.refused[f"{who} {kind}: {our_no or their_no}"] += 1
             taker = bmv2 if our_no else natives[0]
-            back = p4r.Update(type=p4r.Update.DELETE, entity=update.entity)
+            back = taken_back(update)
             taker.write(back)
             if their_no:
                 for other in natives[1:]:
@@ -190,7 +190,7 @@ def _compare(
     # Queues are never crowded here, so no clock shows what depends on the time spent in one.
     chance = document.uses("modify_field_rng_uniform") or document.reads("deq_timedelta")
     alone = document.uses(*LOOPS) or document.egress_state() or document.reads("enq_qdepth", "deq_qdepth")
-    probe = Probe(config, written) if document.uses("resubmit", "recirculate") else None
+    probe = Probe(config, written) if document.uses(*LOOPS) else None
     source = Packets(document, values, random, PORTS, given.frames)
     left = packets
     while left > 0:
@@ -215,6 +215,15 @@ def _compare(
         if result.count > 200:
             return
     _state(result, [native.reads(config.p4info) for native in natives], bmv2.reads(config.p4info))
+
+
+def taken_back(update: p4r.Update) -> p4r.Update:
+    """What undoes an update that only one switch took; a table's default action becomes the program's again."""
+    back = p4r.Update(type=p4r.Update.DELETE, entity=update.entity)
+    if update.entity.table_entry.is_default_action:
+        back.type = p4r.Update.MODIFY
+        back.entity.table_entry.ClearField("action")
+    return back
 
 
 class Probe:

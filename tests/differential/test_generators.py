@@ -10,7 +10,7 @@ import pytest
 from finsy.proto import p4r
 
 from compiler import compile_program
-from tests.differential.compare import PORTS, Result, _judge, config_of
+from tests.differential.compare import PORTS, Result, _judge, config_of, taken_back
 from tests.differential.document import Document
 from tests.differential.entries import Entries
 from tests.differential.packets import Packets, Values, Walk
@@ -97,3 +97,15 @@ def test_order_counts_within_a_port_only() -> None:
     sent = [(1, b"a"), (2, b"b"), (1, b"c")]
     assert _judge(Result("x"), [sent], [(2, b"b"), (1, b"a"), (1, b"c")], False) is None
     assert _judge(Result("x"), [sent], [(1, b"c"), (2, b"b"), (1, b"a")], False) is not None
+
+
+def test_what_one_switch_alone_took_is_taken_back_a_default_action_by_the_programs_own() -> None:
+    entry = p4r.Update(type=p4r.Update.INSERT)
+    entry.entity.table_entry.table_id = 7
+    entry.entity.table_entry.action.action.action_id = 1
+    assert taken_back(entry) == p4r.Update(type=p4r.Update.DELETE, entity=entry.entity)
+    default = p4r.Update(type=p4r.Update.MODIFY, entity=entry.entity)
+    default.entity.table_entry.is_default_action = True
+    back = taken_back(default)  # DELETE of a default action is no operation of P4Runtime (9.1)
+    assert back.type == p4r.Update.MODIFY
+    assert back.entity.table_entry.is_default_action and not back.entity.table_entry.HasField("action")

@@ -71,8 +71,9 @@ def bmv2(ports: int, folder: Path, *, device_id: int = 7) -> Iterator[Bmv2]:
             for name in (near, far):
                 Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
                 _ip("link", "set", name, "up", "mtu", "9216")
-            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-            sock.bind((far, 0))
+            # Without a protocol it hears nothing until it is bound, so no frame of another interface slips in.
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.bind((far, ETH_P_ALL))
             hosts[port] = sock
         thrift, grpc = free_port(), free_port()
         process = subprocess.Popen(
