@@ -102,6 +102,46 @@ def test_another_latency_leaves_other_records(tmp_path: Path, controller: Path, 
     assert learn(tmp_path, controller, control_latency="31us").summary["records_sha256"] != quiet
 
 
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The watching controller beside the compiled fabric program."""
+    folder = tmp_path_factory.mktemp("watching")
+    compile_program(Experiment()).write(folder / "program")
+    return Path(shutil.copy(HERE / "watching_controller.py", folder / "mine.py"))
+
+
+def watch(tmp_path: Path, controller: Path) -> Outcome:
+    return run(
+        tmp_path, topology="leafspine:leaves=2,spines=2,hosts_per_leaf=2", workload="alltoall:bytes=150KB", mtu=MTU,
+        telemetry="edge", controller=str(controller), control_latency="3us", load_balancing="spray",
+        congestion_control="dcqcn",
+    )  # fmt: skip
+
+
+def test_a_packet_in_is_heard_when_it_left_the_pipeline(tmp_path: Path, watching: Path) -> None:
+    outcome = watch(tmp_path, watching)
+    latency = 3 * US
+    # Four switches at once: arbitration, cookie, program, read, write; then the timers get a millisecond.
+    assert outcome.begin == 5 * latency + 1_000 * US
+    said = {text: time for time, text in notes(outcome)}
+    for leaf in ("l1", "l2"):
+        (reported,) = (text for text in said if text.startswith(f"{leaf} reported"))
+        left = int(reported.split()[-1]) - outcome.begin
+        # The reports of both leaves may fall together; the one answered second waits for the first's answer.
+        others = [time + latency for text, time in said.items() if "reported" in text and text != reported]
+        assert said[reported] in (left, *others)
+        assert said[f"{leaf} marks"] == said[reported] + latency
+    assert min(time for text, time in said.items() if "reported" in text) in {
+        int(text.split()[-1]) - outcome.begin for text in said if "reported" in text
+    }
+
+
+def test_hundreds_of_packet_ins_leave_the_same_records_on_a_busy_machine(
+    tmp_path: Path, watching: Path, busy: None
+) -> None:
+    assert len({watch(tmp_path, watching).summary["records_sha256"] for _ in range(2)}) == 1
+
+
 def test_a_switch_that_is_killed_is_missed_at_that_instant(tmp_path: Path) -> None:
     controller = tmp_path / "mine.py"
     controller.write_text(WATCHING)
