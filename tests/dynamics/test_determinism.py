@@ -192,6 +192,7 @@ def test_modules_of_the_virtual_path_that_know_a_clock_are_few_and_known() -> No
         "xoff/folder.py": "the folder's name and the wall seconds of phases, in run.json",
         "xoff/prepare.py": "the wall seconds of compiling, in run.json",
         "xoff/clocks/simulation.py": "the wall seconds of the run, in run.json",
+        "topologies/runstate.py": "Mininet's; comes along with xoff/shell.py",
     }
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, tests.dynamics.lab\n"

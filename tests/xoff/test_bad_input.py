@@ -212,6 +212,23 @@ def test_a_controller_that_blocks_ends_the_run_with_a_sentence(run_file, monkeyp
     assert "neither returned nor emitted a record of kind `ready` after 1 s" in said
 
 
+def test_a_controller_that_never_rests_ends_the_run_with_a_sentence(run_file, monkeypatch):
+    from xoff.clocks import exchange
+
+    monkeypatch.setattr(exchange, "REST_SECONDS", 1.0)
+    body = "    emit({'kind': 'ready'})\n    while True: await asyncio.sleep(0)\n"
+    said = run_file(
+        "--controller", "mine.py", f"import asyncio\nasync def main(plan, devices, emit):\n{body}"
+    )
+    assert "has not come to rest within 1 s" in said
+
+
+def test_blocking_calls_are_refused_where_time_is_simulated(run_file):
+    body = "    grpc.insecure_channel(devices['l1'])\n"
+    said = run_file("--controller", "mine.py", f"import grpc\nasync def main(plan, devices, emit):\n{body}")
+    assert "use grpc.aio" in said
+
+
 P4 = """#include <core.p4>
 #include <v1model.p4>
 header e_t { bit<48> d; bit<48> s; bit<16> t; }
