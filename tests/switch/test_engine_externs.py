@@ -185,6 +185,23 @@ def test_a_meter_colours_as_rfc_2698_says(
     assert seen == {0, 1, 2}
 
 
+def test_a_meter_whose_peak_burst_is_one_packet_colours_a_stream_of_packets_90_ms_apart(asker: Asker) -> None:
+    """2 packets/s committed with a burst of 3, 10 packets/s peak with a burst of 1, by hand: the peak bucket has a
+    token again at every tenth of a second, so the packet at 90 ms is red; the committed one holds out for 3 packets
+    (at 0, 180 and 270 ms) and has one more from 500 ms on (taken at 540 ms) and from 1 s on (1040 ms)."""
+    asker.now = 0
+    asker.ask(COUNT)
+    asker.engine.meter_set(asker.name(asker.engine.program.meters, "packet_meter"), 1, (2, 3, 10, 1))
+    colours = {}
+    for at in (*range(0, 811, 90), 820, 830, 1040):
+        asker.now = at * 1_000_000
+        colours[at] = "GYR"[asker.ask(PACKET_METER, 1)]
+    assert colours == {
+        0: "G", 90: "R", 180: "G", 270: "G", 360: "Y", 450: "Y", 540: "G", 630: "Y", 720: "Y", 810: "Y", 820: "R",
+        830: "R", 1040: "G",
+    }  # fmt: skip
+
+
 # ---- random ----
 
 

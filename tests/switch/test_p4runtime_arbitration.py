@@ -96,6 +96,52 @@ def test_streams_are_closed_with_the_codes_of_the_specification():
     assert refused_code(arbitration, "one too many", update(1)) == RESOURCE_EXHAUSTED
 
 
+def test_a_role_with_a_configuration_is_refused_since_none_was_agreed_upon():
+    arbitration = Arbitration(DEVICE)
+    with_config = update(5, role="stats")
+    with_config.role.config.Pack(p4r.Uint128(low=1))
+    assert refused_code(arbitration, "a", with_config) == INVALID_ARGUMENT
+    arbitration.update("a", update(5, role="stats"))
+    assert refused_code(arbitration, "a", with_config) == INVALID_ARGUMENT
+
+
+def test_a_primary_that_introduces_itself_again_is_told_and_so_are_the_others():
+    arbitration = Arbitration(DEVICE)
+    arbitration.update("a", update(5))
+    arbitration.update("b", update(4))
+    assert told(arbitration.update("a", update(5))) == [("b", ALREADY_EXISTS), ("a", OK)]
+
+
+def test_a_backup_may_take_the_id_of_a_primary_that_is_gone_and_not_of_one_that_lives():
+    arbitration = Arbitration(DEVICE)
+    arbitration.update("a", update(5))
+    arbitration.update("b", update(4))
+    assert refused_code(arbitration, "b", update(5)) == INVALID_ARGUMENT
+    arbitration.leave("a")
+    assert told(arbitration.update("c", update(5))) == [("b", ALREADY_EXISTS), ("c", OK)]
+    with pytest.raises(P4RuntimeError) as refused:
+        arbitration.check_write("", p4r.Uint128(low=4))
+    assert refused.value.code == PERMISSION_DENIED
+
+
+def test_the_highest_id_is_remembered_when_all_have_left():
+    """P4Runtime, "Client Arbitration Update": only a full restart forgets it."""
+    arbitration = Arbitration(DEVICE)
+    arbitration.update("a", update(5))
+    arbitration.leave("a")
+    ((_, message),) = arbitration.update("b", update(4))
+    assert (message.status.code, message.election_id.low) == (NOT_FOUND, 5)
+    assert told(arbitration.update("c", update(5, role="stats"))) == [("c", OK)], "each role has its own"
+
+
+def test_an_id_that_the_client_itself_uses_may_be_used_in_another_role():
+    arbitration = Arbitration(DEVICE)
+    assert told(arbitration.update("a", update(5))) == [("a", OK)]
+    assert told(arbitration.update("b", update(5, role="stats"))) == [("b", OK)]
+    arbitration.check_write("", p4r.Uint128(low=5))
+    arbitration.check_write("stats", p4r.Uint128(low=5))
+
+
 def test_an_election_id_uses_all_its_128_bits():
     arbitration = Arbitration(DEVICE)
     high = p4r.MasterArbitrationUpdate(device_id=DEVICE, election_id=p4r.Uint128(high=1, low=0))

@@ -145,6 +145,10 @@ def test_const_entries_are_read_and_cannot_be_changed(served, client):
         with status() as refused:
             write(table_entry=entry)
         assert refused.codes == [rpc_code.PERMISSION_DENIED]
+    for fields in ({"metadata": b"m"}, {"controller_metadata": 1}):
+        with status() as refused:
+            client.modify(table_entry=client.entry("fixed", [exact(1, 7)], **fields))
+        assert refused.codes == [rpc_code.PERMISSION_DENIED], "only direct resources may change"
     with status() as refused:
         client.modify(
             table_entry=client.entry("fixed", action=client.action("mark", 1, 1), is_default_action=True)
@@ -824,6 +828,32 @@ def test_a_replica_moves_to_its_backup_while_its_port_is_down(served, client):
     served.call(served.device.port_changed, 2, True)
     assert ports(served.exchange(1, frame(FLOOD))) == [2]
     served.call(served.device.port_changed, 3, True)
+
+
+def test_replicas_of_multicast_and_of_clones_with_backups_are_read_in_their_order(served, client):
+    client.insert(**multicast(1, (2, 1, 4, 3)))
+    (read,) = client.read(**multicast(1))
+    (replica,) = read.multicast_group_entry.replicas
+    assert [backup.port for backup in replica.backup_replicas] == [b"\4", b"\3"]
+    session = p4r.CloneSessionEntry(session_id=5)
+    session.replicas.add(port=b"\2", instance=1).backup_replicas.add(port=b"\3", instance=2)
+    client.insert(packet_replication_engine_entry={"clone_session_entry": session})
+    assert sorted(ports(served.exchange(1, frame(CLONE)))) == [1, 2]
+    served.call(served.device.port_changed, 2, False)
+    assert sorted(ports(served.exchange(1, frame(CLONE)))) == [1, 3]
+    served.call(served.device.port_changed, 2, True)
+    assert sorted(ports(served.exchange(1, frame(CLONE)))) == [1, 2]
+
+
+def test_a_group_and_a_session_of_one_number_are_two_things(served, client):
+    """As are replicas of a group with several ports of one instance, and several instances of one port."""
+    client.insert(**multicast(5, (2, 1), (3, 1), (2, 7)))
+    client.insert(**clone(5, (4, 0)))
+    key = "packet_replication_engine_entry"
+    assert client.read(**multicast(0)) == [multicast(5, (2, 1), (3, 1), (2, 7))[key]]
+    assert client.read(**clone(0)) == [clone(5, (4, 0))[key]]
+    client.delete(**multicast(5))
+    assert client.read(**clone(0)) == [clone(5, (4, 0))[key]]
 
 
 def test_a_clone_session_copies_and_truncates(served, client):

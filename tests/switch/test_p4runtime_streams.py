@@ -89,6 +89,86 @@ def test_the_served_version_is_told(client):
     assert client.stub.Capabilities(p4r.CapabilitiesRequest()).p4runtime_api_version.startswith("1.")
 
 
+def primary_with(election_id):
+    return p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=p4r.Uint128(low=election_id))
+
+
+def test_a_new_primary_is_told_when_what_was_begun_is_done_and_what_waited_is_refused(served, client):
+    """P4Runtime, "Rules for Handling MasterArbitrationUpdate", 1.2: stop, tell the others, finish, tell the primary."""
+    with client.stream(10) as old, client.stream(5) as new:
+        served.run(served.device.lock.acquire())  # a request is being served
+        client.election_id = 10
+        waiting = client.stub.Write.future(
+            p4r.WriteRequest(
+                device_id=DEVICE_ID,
+                election_id={"low": 10},
+                updates=[p4r.Update(type=p4r.Update.INSERT, entity={"table_entry": entry(client, 1)})],
+            )
+        )
+        served.run(_until(lambda: served.device.lock._waiters))
+        new.send(arbitration=primary_with(11))
+        assert old.receive("arbitration").status.code == rpc_code.ALREADY_EXISTS
+        new.send(packet=p4r.PacketOut(payload=b"x", metadata=[p4r.PacketMetadata(metadata_id=77)]))
+        assert new.receive("error").canonical_code == rpc_code.INVALID_ARGUMENT, (
+            "and no news of being primary yet"
+        )
+        assert not waiting.done()
+        served.call(served.device.lock.release)
+        assert new.receive("arbitration").status.code == rpc_code.OK
+        with status() as refused:
+            waiting.result()
+        assert refused.code == grpc.StatusCode.PERMISSION_DENIED
+        client.election_id = 11
+        client.insert(table_entry=entry(client, 1))
+
+
+def test_a_primary_that_lost_again_before_it_was_told_never_hears_that_it_was(served, client):
+    with client.stream(10), client.stream(5) as second, client.stream(4) as third:
+        served.run(served.device.lock.acquire())
+        second.send(arbitration=primary_with(11))
+        third.send(arbitration=primary_with(12))
+        assert third.receive("arbitration").status.code == rpc_code.ALREADY_EXISTS
+        assert second.receive("arbitration").election_id.low == 12
+        served.call(served.device.lock.release)
+        told = third.receive("arbitration")
+        assert (told.status.code, told.election_id.low) == (rpc_code.OK, 12)
+        third.send(arbitration=primary_with(13))
+        assert second.receive("arbitration").election_id.low == 13, "nothing came between"
+
+
+def test_a_backup_takes_over_with_what_was_written_and_all_that_is_reported(served, client):
+    with client.stream(10) as old, client.stream(5) as backup, client.stream() as other:
+        client.election_id = 10
+        client.insert(table_entry=entry(client, 1))
+        client.insert(digest_entry=digest_entry(client, max_list_size=1))
+        old.close()
+        for stream in (backup, other):
+            assert stream.receive("arbitration").status.code == rpc_code.NOT_FOUND
+        served.exchange(4, frame(PUNT))  # to nobody
+        served.run(_until(lambda: served.device.packet_ins_dropped == 1))
+        backup.send(arbitration=primary_with(11))
+        assert other.receive("arbitration").status.code == rpc_code.ALREADY_EXISTS
+        assert backup.receive("arbitration").status.code == rpc_code.OK
+        with status() as refused:
+            client.insert(table_entry=entry(client, 2))
+        assert refused.code == grpc.StatusCode.PERMISSION_DENIED, "the old primary's id is good for nothing"
+        client.election_id = 11
+        client.insert(table_entry=entry(client, 2))
+        assert len(client.read(table_entry=client.entry("forwarding"))) == 2
+        served.exchange(4, frame(PUNT))
+        assert backup.receive("packet").payload == frame(PUNT)
+        served.exchange(2, frame(DIGEST, src=7))
+        assert members(backup.receive("digest")) == [[b"\x07", b"\x02"]]
+
+
+def test_capabilities_of_another_device_are_not_found(client):
+    with status() as refused:
+        client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=9))
+    assert refused.code == grpc.StatusCode.NOT_FOUND
+    here = client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=DEVICE_ID))
+    assert here == client.stub.Capabilities(p4r.CapabilitiesRequest())
+
+
 # ---- packets ----
 def test_a_punted_frame_reaches_the_primary_with_its_metadata_and_nobody_else(served, client):
     with client.stream(10) as primary, client.stream(5) as backup:
@@ -254,3 +334,29 @@ def test_an_entry_that_is_not_hit_is_reported_to_the_primary(served, client):
         assert [e.match[0].exact.value for e in notification.table_entry] == [b"\x05"]
         assert notification.table_entry[0].idle_timeout_ns == 20 * MS
         assert notification.table_entry[0].metadata == b"m"
+
+
+def test_an_entry_that_stays_idle_is_reported_again_and_another_timeout_counts_from_its_writing(
+    served, client
+):
+    with client.stream() as stream:
+        entry_ = client.entry("aging", [exact(1, 5)], client.action("read_meter", 2), idle_timeout_ns=10 * MS)
+        client.insert(table_entry=entry_)
+        for _ in range(2):
+            deadline = time.monotonic() + 0.02
+            served.run(_until(lambda deadline=deadline: time.monotonic() > deadline))
+            served.exchange(1, None)
+            assert stream.receive("idle_timeout_notification").table_entry[0].idle_timeout_ns == 10 * MS
+        entry_.idle_timeout_ns = 3600 * 1000 * MS
+        client.modify(table_entry=entry_)
+        assert client.read(table_entry=client.entry("aging")) == [entry_]
+        idle = p4r.TableEntry.IdleTimeout()
+        (read,) = client.read(table_entry=client.entry("aging", time_since_last_hit=idle))
+        assert read.time_since_last_hit.elapsed_ns < 3600 * 1000 * MS
+        deadline = time.monotonic() + 0.03
+        served.run(_until(lambda: time.monotonic() > deadline))
+        served.exchange(1, None)
+        entry_.idle_timeout_ns = 0
+        client.modify(table_entry=entry_)
+        served.exchange(4, frame(PUNT))
+        assert stream.receive("packet").payload == frame(PUNT), "no report came before it"

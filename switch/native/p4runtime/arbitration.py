@@ -31,8 +31,7 @@ Notification = tuple[Hashable, p4r.MasterArbitrationUpdate]
 @dataclass
 class _Role:
     name: str
-    message: p4r.Role | None = None
-    """The role as its primary last described it; None for the default role."""
+    """Empty for the default role."""
     clients: dict[Hashable, int | None] = field(default_factory=dict)
     """Live clients in order of arrival, each with its election id (None = unset, never primary)."""
     highest: int | None = None
@@ -71,6 +70,9 @@ class Arbitration:
             raise P4RuntimeError(FAILED_PRECONDITION, "a stream cannot change its device; open another one")
         elif name != self._role_of[client]:
             raise P4RuntimeError(FAILED_PRECONDITION, "a stream cannot change its role; open another one")
+        if message.role.HasField("config"):
+            # A role's configuration means what was agreed upon beforehand, and nothing was: every role has it all.
+            raise P4RuntimeError(INVALID_ARGUMENT, "roles have no configuration here; leave it unset")
         role = self._roles.setdefault(name, _Role(name))
         for other, used in role.clients.items():
             if other != client and election_id is not None and used == election_id:
@@ -86,13 +88,10 @@ class Arbitration:
         self._role_of[client] = name
         if election_id is None or (role.highest is not None and election_id < role.highest):
             stepped_down = before == client
-            return self._notify(role, list(role.clients) if stepped_down else [client])
+            return self._notify(list(role.clients) if stepped_down else [client])
         role.highest = election_id
-        if message.HasField("role"):
-            role.message = p4r.Role()
-            role.message.CopyFrom(message.role)
         others = [other for other in role.clients if other != client]
-        return self._notify(role, [*others, client])
+        return self._notify([*others, client])
 
     def leave(self, client: Hashable) -> list[Notification]:
         """A client's stream ended; returns the notifications for those that remain."""
@@ -102,7 +101,7 @@ class Arbitration:
         role = self._roles[name]
         was_primary = role.primary() == client
         del role.clients[client]
-        return self._notify(role, list(role.clients)) if was_primary else []
+        return self._notify(list(role.clients)) if was_primary else []
 
     def primaries(self) -> list[Hashable]:
         """The primary of each role that has one: who receives packet-ins and digests."""
@@ -135,26 +134,26 @@ class Arbitration:
         if role.primary() is None or election_id is None or _number(election_id) != role.highest:
             raise P4RuntimeError(PERMISSION_DENIED, "only the primary controller may change this device")
 
-    def _notify(self, role: _Role, clients: list[Hashable]) -> list[Notification]:
+    def told(self, client: Hashable) -> p4r.MasterArbitrationUpdate:
+        """What a live client is told of its role now."""
+        role = self._roles[self._role_of[client]]
         primary = role.primary()
-        notifications: list[Notification] = []
-        for client in clients:
-            if client == primary:
-                status = rpc_status.Status(code=OK, message="you are primary")
-            elif primary is not None:
-                status = rpc_status.Status(code=ALREADY_EXISTS, message="you are backup")
-            else:
-                status = rpc_status.Status(code=NOT_FOUND, message="there is no primary")
-            update = p4r.MasterArbitrationUpdate(device_id=self.device_id, status=status)
-            if role.message is not None:
-                update.role.CopyFrom(role.message)
-            elif role.name:
-                update.role.name = role.name
-            if role.highest is not None:
-                update.election_id.high = role.highest >> 64
-                update.election_id.low = role.highest & (1 << 64) - 1
-            notifications.append((client, update))
-        return notifications
+        if client == primary:
+            status = rpc_status.Status(code=OK, message="you are primary")
+        elif primary is not None:
+            status = rpc_status.Status(code=ALREADY_EXISTS, message="you are backup")
+        else:
+            status = rpc_status.Status(code=NOT_FOUND, message="there is no primary")
+        update = p4r.MasterArbitrationUpdate(device_id=self.device_id, status=status)
+        if role.name:
+            update.role.name = role.name
+        if role.highest is not None:
+            update.election_id.high = role.highest >> 64
+            update.election_id.low = role.highest & (1 << 64) - 1
+        return update
+
+    def _notify(self, clients: list[Hashable]) -> list[Notification]:
+        return [(client, self.told(client)) for client in clients]
 
 
 def _number(election_id: p4r.Uint128) -> int:

@@ -22,6 +22,7 @@ from switch.native.p4runtime.errors import (
     FAILED_PRECONDITION,
     INVALID_ARGUMENT,
     NOT_FOUND,
+    OK,
     PERMISSION_DENIED,
     SPACE,
     UNIMPLEMENTED,
@@ -109,6 +110,8 @@ class P4RuntimeDevice:
         """A configuration that was saved and not committed, in an engine of its own without ports."""
         self._lock = asyncio.Lock()
         self._digest_timer: asyncio.TimerHandle | None = None
+        self._accepting: set[asyncio.Task[None]] = set()
+        """Primaries that are told so when what their predecessors have begun is done."""
 
     # ---- configuration ----
     async def load(self, message: p4r.ForwardingPipelineConfig) -> None:
@@ -119,10 +122,8 @@ class P4RuntimeDevice:
     async def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         """SetForwardingPipelineConfig; raises P4RuntimeError."""
         self._check_device(request.device_id)
-        self.arbitration.check_write(
-            request.role, request.election_id if request.HasField("election_id") else None
-        )
         async with self._lock:
+            self._check_write(request)
             action = request.action
             if action == _Action.COMMIT:
                 await self._commit_saved(request)
@@ -183,10 +184,8 @@ class P4RuntimeDevice:
     async def write(self, request: p4r.WriteRequest) -> None:
         """Write; raises P4RuntimeError or BatchError."""
         self._check_device(request.device_id)
-        self.arbitration.check_write(
-            request.role, request.election_id if request.HasField("election_id") else None
-        )
         async with self._lock:
+            self._check_write(request)
             pipeline = self._required()
             try:
                 pipeline.write(request.updates, request.atomicity)
@@ -217,6 +216,11 @@ class P4RuntimeDevice:
             except BatchError as error:
                 return responses, error
             return responses, None
+
+    def capabilities(self, request: p4r.CapabilitiesRequest) -> None:
+        """Whether the device that a CapabilitiesRequest names, if any, is here; raises P4RuntimeError."""
+        if request.device_id:
+            self._check_device(request.device_id)
 
     # ---- streams ----
     def receive(self, stream: Stream, request: p4r.StreamMessageRequest) -> None:
@@ -322,6 +326,12 @@ class P4RuntimeDevice:
             raise P4RuntimeError(
                 NOT_FOUND, f"device {device_id} is not here; this is device {self.device_id}"
             )
+
+    def _check_write(self, request: p4r.WriteRequest | p4r.SetForwardingPipelineConfigRequest) -> None:
+        """Under the lock: a request that waited while another controller became primary is refused."""
+        self.arbitration.check_write(
+            request.role, request.election_id if request.HasField("election_id") else None
+        )
 
     def _required(self) -> Pipeline:
         pipeline = self._saved or self._pipeline
@@ -446,8 +456,19 @@ class P4RuntimeDevice:
             kept |= stream.offer(message)
         return kept
 
-    @staticmethod
-    def _notify(notifications: list[Notification]) -> None:
+    def _notify(self, notifications: list[Notification]) -> None:
+        """Tell clients who is primary; the primary itself only when no request is in flight any more."""
         for stream, update in notifications:
             assert isinstance(stream, Stream)
-            stream.send(p4r.StreamMessageResponse(arbitration=update))
+            if update.status.code == OK and self._lock.locked():
+                task = asyncio.get_running_loop().create_task(self._accept(stream))
+                self._accepting.add(task)
+                task.add_done_callback(self._accepting.discard)
+            else:
+                stream.send(p4r.StreamMessageResponse(arbitration=update))
+
+    async def _accept(self, stream: Stream) -> None:
+        async with self._lock:
+            if self.arbitration.is_primary(stream):
+                update = self.arbitration.told(stream)
+                stream.send(p4r.StreamMessageResponse(arbitration=update))

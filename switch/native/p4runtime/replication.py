@@ -101,11 +101,11 @@ class Replication:
         """A port went up or down: replicas that have a backup move to their best port that is up."""
         with self._engine.batch():
             for group_id, group in self._groups.items():
-                if any(
-                    len(replica.choices) > 1 and port in [choice[0] for choice in replica.choices]
-                    for replica in group.replicas
-                ):
+                if _depend(group.replicas, port):
                     self._engine.multicast_group_set(group_id, self._chosen(group.replicas))
+            for session_id, session in self._sessions.items():
+                if _depend(session.replicas, port):
+                    self._set_session(session_id, session)
 
     def _write_group(self, update: int, entry: p4r.MulticastGroupEntry) -> None:
         group_id = entry.multicast_group_id
@@ -144,16 +144,19 @@ class Replication:
             )
         if entry.packet_length_bytes < 0:
             raise P4RuntimeError(INVALID_ARGUMENT, f"{where}: packet_length_bytes is negative")
-        replicas = self._replicas(where, entry.replicas)
-        self._engine.clone_session_set(
-            session_id,
-            self._chosen(replicas),
-            truncate=entry.packet_length_bytes,
-            cls=entry.class_of_service,
-        )
         kept = p4r.CloneSessionEntry()
         kept.CopyFrom(entry)
-        self._engine.journal.set(self._sessions, session_id, _Session(kept, replicas))
+        session = _Session(kept, self._replicas(where, entry.replicas))
+        self._set_session(session_id, session)
+        self._engine.journal.set(self._sessions, session_id, session)
+
+    def _set_session(self, session_id: int, session: _Session) -> None:
+        self._engine.clone_session_set(
+            session_id,
+            self._chosen(session.replicas),
+            truncate=session.message.packet_length_bytes,
+            cls=session.message.class_of_service,
+        )
 
     def _replicas(self, where: str, messages: Sequence[p4r.Replica]) -> list[_Replica]:
         replicas = []
@@ -188,6 +191,11 @@ class Replication:
             next((choice for choice in replica.choices if self._ports.is_up(choice[0])), replica.choices[0])
             for replica in replicas
         ]
+
+
+def _depend(replicas: Sequence[_Replica], port: int) -> bool:
+    """Whether where the replicas go depends on the port's state."""
+    return any(len(r.choices) > 1 and port in [choice[0] for choice in r.choices] for r in replicas)
 
 
 def _instance(where: str, instance: int) -> int:

@@ -141,8 +141,11 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: ServicerContext
     ) -> p4r.CapabilitiesResponse:
-        async with self._arrived(context):
-            pass
+        try:
+            async with self._arrived(context):
+                self._device.capabilities(request)
+        except Exception as error:
+            await _abort(context, error)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     async def StreamChannel(  # type: ignore[override]  # gRPC also takes a coroutine that writes itself

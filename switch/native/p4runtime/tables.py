@@ -91,9 +91,7 @@ class Tables:
         key, priority = self._key(table, message)
         entries = self._entries[table.id]
         if (key, priority) in entries:
-            raise P4RuntimeError(
-                ALREADY_EXISTS, f"Match entry exists, use MODIFY if you wish to change action: {table.name}"
-            )
+            raise P4RuntimeError(ALREADY_EXISTS, f"{table.name} has an entry with this key already")
         if len(entries) >= (table.size or _DEFAULT_SIZE):
             raise P4RuntimeError(
                 RESOURCE_EXHAUSTED, f"{table.name} is full: its size is {table.size or _DEFAULT_SIZE}"
@@ -111,9 +109,15 @@ class Tables:
             self._modify_default(table, message)
             return
         stored = self._find(table, message)
-        if (table.is_const or stored.message.is_const) and message.HasField("action"):
+        if (table.is_const or stored.message.is_const) and (
+            message.HasField("action")
+            or message.idle_timeout_ns
+            or message.metadata
+            or message.controller_metadata
+        ):
             raise P4RuntimeError(
-                PERMISSION_DENIED, f"{table.name}: the program's const entries keep their actions"
+                PERMISSION_DENIED,
+                f"{table.name}: of a const entry only direct resources can be modified",
             )
         check_resources(table, message)
         kept = p4r.TableEntry()
