@@ -22,6 +22,7 @@ from controller.rerouting import Port, dead_ends
 from controller.routing import BALANCE_MODES
 from controller.session import SessionError, pipeline_schema
 from controller.watchdog import Queue, Reading
+from controller.weights import Weights, path_weights
 from switch.link import PFC_QUANTUM_BITS
 from topologies.plan import CLASSES, ClassPolicy, FabricPlan, SwitchBalancing
 
@@ -86,6 +87,9 @@ class FabricController:
             for switch in plan.switches
             if switch.name in addresses
         }
+        for name, weights in self._path_weights().items():
+            device = self._devices[name]
+            device.intent = replace(device.intent, weights=weights)
 
     async def start(self, *, timeout: float = 60.0) -> None:
         """Connect to all switches at once, load the program and write all tables; returns when every one is programmed.
@@ -293,6 +297,7 @@ class FabricController:
             await self._change(device, replace(device.intent, rates=rates))
         except FixedPointError as error:
             raise ControllerError(f"{switch}, port {port}: {error}") from error
+        await self._weigh()
 
     async def reroute(self, down: Iterable[Port]) -> None:
         """Lead traffic around the links at these switch ports, all others being up (controller/rerouting.py)."""
@@ -301,6 +306,29 @@ class FabricController:
         await self._change_all(
             None, lambda intent: replace(intent, dead_ends=dead.get(intent.switch.name, {}))
         )
+        await self._weigh()
+
+    def _path_weights(self) -> Weights:
+        """What the candidates weigh at the rates and on the routes of now; nothing where the plan does not weigh."""
+        if not self.plan.weighted_paths:
+            return {}
+        intents = {name: device.intent for name, device in self._devices.items()}
+        candidates = {
+            name: {prefix: intent.candidates(prefix) for prefix in intent.routes}
+            for name, intent in intents.items()
+        }
+        rates = {
+            (name, port): rate for name, intent in intents.items() for port, rate in intent.rates.items()
+        }
+        return path_weights(self.plan, candidates, rates)
+
+    async def _weigh(self) -> None:
+        weights = self._path_weights()
+        changed = [n for n, d in self._devices.items() if d.intent.weights != weights.get(n, {})]
+        if changed:
+            await self._change_all(
+                changed, lambda intent: replace(intent, weights=weights.get(intent.switch.name, {}))
+            )
 
     def lossless_queues(self) -> dict[Queue, int]:
         """Every egress queue that PFC can pause, and how long 65535 quanta last there, ns of the running clock."""

@@ -27,6 +27,8 @@ class SwitchIntent:
     """Prefix to candidate ports that do not lead there now (`controller.rerouting`)."""
     rates: Mapping[int, int] = field(default_factory=dict)
     """Port to its rate, fabric bit/s, where it is not the planned one."""
+    weights: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Prefix to candidate port to its weight, where they are not all alike (`controller.weights`)."""
     unpausable: frozenset[tuple[int, int]] = frozenset()
     """(port, class) whose received pauses are not obeyed."""
     shut: frozenset[tuple[int, int]] = frozenset()
@@ -53,6 +55,18 @@ class SwitchIntent:
         dead = self.dead_ends.get(prefix, frozenset())
         leading = tuple(port for port in ports if port not in dead) or ports
         return tuple(port for port in leading if port not in self.cordoned) or leading
+
+    def members(self, prefix: str) -> tuple[int, ...]:
+        """The candidates in the order in which a group takes them in turn, each as often as it weighs.
+
+        Round by round, so that the turns of one port are apart.
+        """
+        ports = self.candidates(prefix)
+        weights = self.weights.get(prefix)
+        if weights is None:
+            return ports
+        rounds = max(weights.get(port, 1) for port in ports)
+        return tuple(port for turn in range(rounds) for port in ports if weights.get(port, 1) > turn)
 
     def wall_rate(self, port: PortPlan) -> int:
         """What a port sends at, bit/s of the running clock."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import zlib
+from collections.abc import Sequence
 
 import finsy as fy
 from finsy.p4entity import P4EntityList
@@ -15,6 +16,8 @@ from topologies.plan import PortPlan, SwitchBalancing
 BALANCE_MODES: dict[SwitchBalancing, int] = {"ecmp": 0, "spray": 1, "adaptive": 2}
 """Numbers of p4src/constants.p4."""
 ADAPTIVE_CANDIDATES = 8
+COPIES = 512
+"""A port's members are numbered port, port + 512, port + 1024 …, one for each turn that it has in a group."""
 _GROUP_IDS = 0xFFFF
 
 
@@ -22,15 +25,19 @@ def entities(intent: SwitchIntent) -> list[P4EntityList]:
     """Everything the routing stage holds: egress ports, members, groups, routes, class changes, the balance mode."""
     groups = group_ids(intent)
     result: list[P4EntityList] = [_egress_port(intent, port) for port in intent.switch.ports]
-    used = sorted({port for ports in groups for port in ports})
+    used = sorted({member for turns in groups for member in member_ids(turns)})
     result += [
-        fy.P4ActionProfileMember("paths", member_id=port, action=fy.P4TableAction("to_port", port=port))
-        for port in used
+        fy.P4ActionProfileMember(
+            "paths", member_id=member, action=fy.P4TableAction("to_port", port=member % COPIES)
+        )
+        for member in used
     ]
-    for ports, group in groups.items():
+    for turns, group in groups.items():
         result.append(
             fy.P4ActionProfileGroup(
-                "paths", group_id=group, members=[fy.P4Member(port, weight=1) for port in ports]
+                "paths",
+                group_id=group,
+                members=[fy.P4Member(member, weight=1) for member in member_ids(turns)],
             )
         )
         result.append(
@@ -42,10 +49,12 @@ def entities(intent: SwitchIntent) -> list[P4EntityList]:
         )
         result.append(
             fy.P4TableEntry(
-                "adaptive_group", match=fy.P4TableMatch(group=group), action=_least_loaded(intent, ports)
+                "adaptive_group",
+                match=fy.P4TableMatch(group=group),
+                action=_least_loaded(intent, tuple(sorted(set(turns)))),
             )
         )
-    result += [_route(prefix, intent.candidates(prefix), groups) for prefix in intent.routes]
+    result += [_route(prefix, intent.members(prefix), groups) for prefix in intent.routes]
     result += [
         fy.P4TableEntry(
             "class_map",
@@ -72,12 +81,12 @@ def entities(intent: SwitchIntent) -> list[P4EntityList]:
 
 
 def group_ids(intent: SwitchIntent) -> dict[tuple[int, ...], int]:
-    """An id for every set of two or more candidate ports.
+    """An id for every sequence of two or more candidate ports that a group takes in turn.
 
-    It follows from the ports alone (a hash, the next free number on a collision), so that a change of one route
+    It follows from the sequence alone (a hash, the next free number on a collision), so that a change of one route
     never renumbers the groups of others, not even across a restart of the controller.
     """
-    wanted = sorted({ports for prefix in intent.routes if len(ports := intent.candidates(prefix)) > 1})
+    wanted = sorted({turns for prefix in intent.routes if len(turns := intent.members(prefix)) > 1})
     result: dict[tuple[int, ...], int] = {}
     taken: set[int] = set()
     for ports in wanted:
@@ -87,6 +96,11 @@ def group_ids(intent: SwitchIntent) -> dict[tuple[int, ...], int]:
         taken.add(group)
         result[ports] = group
     return result
+
+
+def member_ids(turns: Sequence[int]) -> list[int]:
+    """The members of a group that takes these ports in turn."""
+    return [port + COPIES * turns[:at].count(port) for at, port in enumerate(turns)]
 
 
 def _egress_port(intent: SwitchIntent, port: PortPlan) -> fy.P4TableEntry:

@@ -121,6 +121,8 @@ class FabricPlan:
     classes: dict[int, ClassPolicy]
     """Policy per traffic class 0..7; a class without one is lossy with the default limit."""
     load_balancing: LoadBalancing = "ecmp"
+    weighted_paths: bool = False
+    """Groups of equal ports follow the capacity of the paths behind them (`controller.weights`)."""
     telemetry: IntPolicy = field(default_factory=IntPolicy)
     time_scale: float = 1.0
     """Wall seconds per fabric second (s): times are multiplied, rates divided, bytes kept."""

@@ -34,6 +34,7 @@ class PlanOptions:
     name: str | None = None
     """Of the plan; None takes the fabric's spec."""
     load_balancing: LoadBalancing = "ecmp"
+    weighted_paths: bool = False
     telemetry: IntPolicy = field(default_factory=IntPolicy)
     time_scale: float = 1.0
     mtu: int = 1024
@@ -63,6 +64,7 @@ def make_plan(graph: nx.MultiGraph, options: PlanOptions | None = None) -> Fabri
         ),
         classes=default_policies(*_sizing_link(graph), options.mtu, options.policies, options.classes),
         load_balancing=options.load_balancing,
+        weighted_paths=options.weighted_paths,
         telemetry=options.telemetry,
         time_scale=options.time_scale,
         mtu=options.mtu,

@@ -67,6 +67,7 @@ def run(
     topology: Annotated[Text, _option("topology")] = None,
     workload: Annotated[Text, _option("workload")] = None,
     load_balancing: Annotated[Text, _option("load_balancing")] = None,
+    wcmp: Annotated[bool | None, _flag("wcmp")] = None,
     ecn: Annotated[bool | None, _flag("ecn")] = None,
     ecn_preset: Annotated[Text, _option("ecn_preset")] = None,
     pfc: Annotated[bool | None, _flag("pfc")] = None,
@@ -107,7 +108,8 @@ def run(
     """
     experiment = load(file) if file is not None else Experiment()
     experiment = experiment.with_options(
-        name=name, topology=topology, workload=workload, load_balancing=load_balancing, ecn=ecn, ecn_preset=ecn_preset,
+        name=name, topology=topology, workload=workload, load_balancing=load_balancing, wcmp=wcmp,
+        ecn=ecn, ecn_preset=ecn_preset,
         pfc=pfc, telemetry=telemetry, congestion_control=congestion_control, rate=rate, delay=delay,
         time_scale=time_scale, mtu=mtu, seed=seed, switch=switch, controller=controller, clock=clock, program=program,
         links=links, packet_threads=packet_threads,

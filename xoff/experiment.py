@@ -55,6 +55,9 @@ class Experiment:
         "ecmp",
         "how packets find their paths: ecmp, spray or adaptive in the switches, or reps[:buffer=8,…] in the NICs",
     )
+    wcmp: bool = _option(
+        False, "weigh equal ports by the capacity of the paths behind them (ecmp, spray, reps)"
+    )
     ecn: bool = _option(True, "mark ECN by RED on the egress queue")
     ecn_preset: str = _option(
         "lab", "marking thresholds: lab, hpcc, dctcp, dcqcn-paper, uec or sonic (docs/topologies.md)"

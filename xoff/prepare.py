@@ -60,6 +60,7 @@ def build_plan(experiment: Experiment) -> FabricPlan:
     options = PlanOptions(
         name=experiment.topology if isinstance(experiment.topology, str) else None,
         load_balancing=experiment.balancing.mode,
+        weighted_paths=experiment.wcmp,
         telemetry=IntPolicy(mode=_telemetry(experiment)),  # type: ignore[arg-type]
         time_scale=experiment.scale,
         mtu=experiment.mtu,

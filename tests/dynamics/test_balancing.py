@@ -7,12 +7,13 @@ import math
 import random
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from compiler.cache import cache_folder
 from compiler.driver import compile_cached
-from tests.dynamics.lab import GBPS, byte_ps, packets, run
+from tests.dynamics.lab import GBPS, Outcome, byte_ps, packets, run
 from tests.fabric.native import Built, NativeSwitch, ports_of
 from tests.fabric.plans import star
 from tests.fabric.traffic import data
@@ -115,3 +116,51 @@ def test_adaptive_routing_lies_between_spraying_and_ecmp(permutation: dict[str, 
     spray, adaptive, ecmp = (permutation[m]["duration"] for m in ("spray", "adaptive", "ecmp"))
     assert 0.98 * spray <= adaptive < ecmp
     assert permutation["adaptive"]["spread"] < permutation["ecmp"]["spread"]
+
+
+def test_weighted_paths_are_as_fast_as_the_slow_link_lets_its_switch_be(tmp_path: Path) -> None:
+    """c1-a1 at a tenth: half of the pod's bytes leave over a1's 10 + 100 Gb/s, in that proportion, not 2 x 10."""
+    sizes = packets(2_000_000, 4096)
+    found = {
+        weighted: run(
+            tmp_path, topology="fattree:k=4", mtu=4096, load_balancing="spray", ecn=False, wcmp=weighted,
+            workload={"kind": "permutation", "shift": 4, "bytes": 2_000_000}, control_latency="0ns",
+            actions=[{"at": "0ns", "set_rate": {"switch": "c1", "towards": "a1", "rate": "10Gbps"}}],
+        )
+        for weighted in (False, True)
+    }  # fmt: skip
+    half = 4 * sum(sizes) / 2 * 8
+    assert found[True].duration == pytest.approx(half / 110 + 10_000, rel=0.05)
+    assert found[False].duration == pytest.approx(half / 20 + 10_000, rel=0.05)
+    assert found[True].summary["drops_total"] == 0
+
+
+def test_weights_follow_a_link_back_to_its_rate(tmp_path: Path) -> None:
+    """Slow for 50 us of the run: afterwards both links of a1 get the same again."""
+    outcome = run(
+        tmp_path, topology="fattree:k=4", mtu=4096, load_balancing="spray", ecn=False, wcmp=True,
+        workload={"kind": "permutation", "shift": 4, "bytes": 4_000_000}, control_latency="0ns", sample="10us",
+        actions=[
+            {"at": at, "set_rate": {"switch": "c1", "towards": "a1", "rate": rate}}
+            for at, rate in (("0ns", "10Gbps"), ("50us", "100Gbps"))
+        ],
+    )  # fmt: skip
+    sent = {
+        core: [
+            (r["t"] - outcome.begin, r["tx_bytes"])
+            for r in outcome.of("port")
+            if r["node"] == "a1" and r["port"] == _towards(outcome, "a1", core)
+        ]
+        for core in ("c1", "c2")
+    }
+
+    def between(core: str, begin: int, end: int) -> int:
+        values = [total for t, total in sent[core] if begin <= t <= end]
+        return values[-1] - values[0]
+
+    assert between("c1", 10_000, 50_000) < 0.15 * between("c2", 10_000, 50_000)
+    assert between("c1", 120_000, 250_000) > 0.9 * between("c2", 120_000, 250_000)
+
+
+def _towards(outcome: Outcome, switch: str, peer: str) -> int:
+    return next(port.number for port in outcome.plan.switch(switch).ports if port.peer == peer)
