@@ -120,6 +120,7 @@ def degraded(k: int, links: int, mode: str, theirs: str, **options: Any) -> Case
     if mode == "reps":
         options = REPS | options
     how = options.get("congestion_control", "none") + (", no PFC" if options.get("pfc") is False else "")
+    how += ", weighted" if options.get("wcmp") else ""
     return Case(
         f"permutation {hosts}, {links} slow core link{'s' if links > 1 else ''}, {mode}, {how}", theirs,
         flow_ns(MTU) + path_ns(MTU),
@@ -134,6 +135,9 @@ def degraded(k: int, links: int, mode: str, theirs: str, **options: Any) -> Case
 WITH_REPS = ("mprdma", "none", "dcqcn", "dcqcn:preset=hpcc", "hpcc")
 WITHOUT_PFC = {"pfc": False, "classes": {3: {"queue_limit_bytes": 800_000}}}
 """Queues of five bandwidth-delay products, as uet-htsim has them where nothing is trimmed."""
+
+WEIGHTED = {"wcmp": True, "control_latency": "10us"}
+"""The controller learns of a slow link and weighs the paths anew, this long after."""
 
 CASES = [
     incast("none", "htsim_roce 2451.3: 1.000", mtu=MTU),
@@ -153,6 +157,8 @@ CASES = [
     oversubscribed(128, 8, 4, "(1,024 hosts: htsim_uec 785.8: 1.191)"),
     degraded(8, 1, "spray", "(1,024 hosts: htsim oblivious 280.8: 1.59)"),
     degraded(8, 1, "adaptive", "(1,024 hosts: htsim REPS 206.7: 1.17)"),
+    degraded(8, 1, "spray", "(1,024 hosts: htsim oblivious 280.8: 1.59)", **WEIGHTED),
+    degraded(8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control="mprdma", **WEIGHTED),
     *(permutation(4, 16, "reps", "htsim_uec 194.0: 1.101", congestion_control=cc) for cc in WITH_REPS),
     *(permutation(8, 128, "reps", "htsim_uec 200.9: 1.140", congestion_control=cc) for cc in WITH_REPS),
     *(
@@ -171,6 +177,8 @@ LARGEST = [
     oversubscribed(1024, 32, 8, "htsim_uec 785.8: 1.191"),
     degraded(16, 8, "spray", "htsim oblivious 280.8: 1.59"),
     degraded(16, 8, "adaptive", "htsim REPS 206.7: 1.17"),
+    degraded(16, 8, "spray", "htsim oblivious 280.8: 1.59", **WEIGHTED),
+    degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **WEIGHTED),
     *(permutation(16, 1024, "reps", "htsim_uec 200.5: 1.138", congestion_control=cc) for cc in WITH_REPS),
     *(degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control=cc) for cc in WITH_REPS),
     degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **WITHOUT_PFC),

@@ -30,9 +30,7 @@ def path_weights(plan: FabricPlan, routes: Routes, rates: Mapping[Port, int]) ->
     result: Weights = {}
     for switch, table in routes.items():
         for prefix, ports in table.items():
-            network = ipaddress.ip_network(prefix)
-            host = next((address for address in capacity.hosts if address in network), None)
-            if host is None or len(ports) < 2:
+            if len(ports) < 2 or (host := capacity.host_of(prefix)) is None:
                 continue
             weights = reduced([capacity.through(switch, port, host) for port in ports])
             if len(set(weights)) > 1:
@@ -62,30 +60,44 @@ class _Capacity:
     """What can flow from a switch's port to a host, bit/s, over the routes in use."""
 
     def __init__(self, plan: FabricPlan, routes: Routes, rates: Mapping[Port, int]) -> None:
-        self.hosts = {ipaddress.IPv4Address(host.ipv4): host.name for host in plan.hosts}
+        self._hosts = [ipaddress.IPv4Address(host.ipv4) for host in plan.hosts]
+        self._host_of: dict[str, int | None] = {}
         self._links = {
             (switch.name, port.number): (port.peer, rates.get((switch.name, port.number), port.rate_bps))
             for switch in plan.switches
             for port in switch.ports
         }
-        self._tables = {
-            switch: sorted(
-                ((ipaddress.ip_network(prefix), ports) for prefix, ports in table.items()),
-                key=lambda route: -route[0].prefixlen,
-            )
-            for switch, table in routes.items()
-        }
-        self._behind: dict[tuple[str, ipaddress.IPv4Address], float] = {}
+        self._tables = {switch: _by_length(table) for switch, table in routes.items()}
+        self._behind: dict[tuple[str, int], float] = {}
 
-    def through(self, switch: str, port: int, host: ipaddress.IPv4Address) -> float:
+    def host_of(self, prefix: str) -> int | None:
+        """Address of one of its hosts; they are all behind the same switches."""
+        if prefix not in self._host_of:
+            network = ipaddress.ip_network(prefix)
+            self._host_of[prefix] = next((int(host) for host in self._hosts if host in network), None)
+        return self._host_of[prefix]
+
+    def through(self, switch: str, port: int, host: int) -> float:
         """The link's rate, or less where what is behind it carries less."""
         peer, rate = self._links[switch, port]
         return min(rate, self._from(peer, host)) if peer in self._tables else rate
 
-    def _from(self, switch: str, host: ipaddress.IPv4Address) -> float:
+    def _from(self, switch: str, host: int) -> float:
         key = (switch, host)
         if key not in self._behind:
             self._behind[key] = 0.0  # routes that loop carry nothing
-            ports = next((ports for network, ports in self._tables[switch] if host in network), ())
+            found = (table.get(host >> shift) for shift, table in self._tables[switch])
+            ports = next(filter(None, found), ())
             self._behind[key] = sum(self.through(switch, port, host) for port in ports)
         return self._behind[key]
+
+
+def _by_length(table: Mapping[str, tuple[int, ...]]) -> list[tuple[int, dict[int, tuple[int, ...]]]]:
+    """IPv4 routes for longest prefix match: (bits behind the prefix, prefix to ports), longest first."""
+    lengths: dict[int, dict[int, tuple[int, ...]]] = {}
+    for prefix, ports in table.items():
+        network = ipaddress.ip_network(prefix)
+        if network.version == 4:
+            shift = 32 - network.prefixlen
+            lengths.setdefault(shift, {})[int(network.network_address) >> shift] = ports
+    return sorted(lengths.items())
