@@ -215,6 +215,17 @@ def test_spraying_plans_get_a_reorder_window_and_hpcc_an_ack_per_packet() -> Non
         build_hosts(pair_plan(), ranks, hpcc)
 
 
+def test_plans_balanced_by_the_hosts_give_every_packet_an_entropy_and_an_ack() -> None:
+    plan = replace(pair_plan(), load_balancing="reps")
+    for config in build_hosts(plan, permutation(["h0", "h1"], 1)):
+        assert config.nic.reps is not None and config.nic.echo
+        assert (config.nic.transport.ack_interval, config.nic.transport.reorder_window) == (1, 512)
+        assert EndpointConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    [config, _] = build_hosts(pair_plan(), permutation(["h0", "h1"], 1))
+    assert config.nic.reps is None and not config.nic.echo
+    assert EndpointConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
 def test_an_unknown_host_is_named() -> None:
     with pytest.raises(TrafficError, match="the fabric has no host 'h7'"):
         build_hosts(pair_plan(), permutation(["h0", "h7"], 1))
