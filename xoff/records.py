@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 Record = dict[str, Any]
+
+_line = json.JSONEncoder(separators=(",", ":")).encode
 
 _Kind = Any  # a type or a tuple of types, as isinstance takes them
 _NUMBER = (int, float)
@@ -60,7 +63,13 @@ class RecordWriter:
 
     def __call__(self, kind: str, t: int, **fields: Any) -> None:
         """Write one record: `kind` at `t` nanoseconds of the run's clock."""
-        self._file.write(json.dumps({"t": t, "kind": kind, **fields}, separators=(",", ":")) + "\n")
+        self._file.write(_line({"t": t, "kind": kind, **fields}) + "\n")
+
+    def write_all(self, records: Iterable[tuple[int, str, dict[str, Any]]]) -> None:
+        """Write many at once, each as time, kind and fields."""
+        self._file.write(
+            "".join(_line({"t": t, "kind": kind, **fields}) + "\n" for t, kind, fields in records)
+        )
 
     def close(self) -> None:
         """Flush and close; further writes are errors."""
@@ -73,6 +82,24 @@ class RecordWriter:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class OrderedRecords:
+    """Records that come in any order and are written in the order of time, those of one time as they came."""
+
+    def __init__(self, writer: RecordWriter) -> None:
+        self._writer = writer
+        self._kept: list[tuple[int, str, dict[str, Any]]] = []
+
+    def __call__(self, kind: str, t: int, **fields: Any) -> None:
+        """Keep one record."""
+        self._kept.append((t, kind, fields))
+
+    def flush(self) -> None:
+        """Write what is kept; nothing that comes later is of an earlier time."""
+        kept, self._kept = self._kept, []
+        kept.sort(key=itemgetter(0))
+        self._writer.write_all(kept)
 
 
 def read_records(run: Path) -> Iterator[Record]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from ctypes import POINTER, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 
 from switch.native.build import BuildError, runtime
@@ -225,6 +226,7 @@ def library() -> ctypes.CDLL:
     return _ready
 
 
+@functools.cache
 def port_stats_type() -> type[Structure]:
     """xf_port_stats; its arrays are as long as there are drop reasons."""
     library()

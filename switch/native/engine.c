@@ -280,6 +280,10 @@ void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now) {
     receive(e, port, p, p->data, p->length);
 }
 
+void engine_reach(xf_engine *e, uint64_t now) {
+    if (e->based && ps_of(e, now) > e->now) e->now = ps_of(e, now);
+}
+
 void engine_look_ahead(const xf_engine *e, xf_ahead *out) {
     uint32_t id, ready, cls = XF_CLASSES - 1;
     out->packet = NULL;

@@ -94,6 +94,7 @@ typedef struct xf_port {
     xf_loss loss[2]; /* of frames sent, received */
     xf_ps free; /* the link is free from then on */
     xf_list flight, loop;
+    uint64_t *next; /* where the far end looks for the next arrival, while it takes frames from `flight` (windows.c) */
     uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
     xf_trail ingress, egress;
     xf_queue queues[XF_CLASSES];
@@ -403,6 +404,7 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls);
 void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now);
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out);
 uint64_t engine_deadline(const xf_engine *e);
+void engine_reach(xf_engine *e, uint64_t now); /* as a poll at a time when nothing is due */
 /* What the engine's next event will touch; pointers that may be fetched ahead but not relied upon. */
 typedef struct xf_ahead {
     const xf_port *port;

@@ -3,9 +3,8 @@
  * The queue is a 4-ary heap of (deadline, node) that knows where each node is, so that a deadline moves in place; a
  * node stays at the top while it is polled and moves once. Everything runs under the fabric's lock, which
  * is recursive and is also the lock of every engine in it: code that a run calls outside of C may use the engines. */
-#include "fabric.h"
+#include "fabric_nodes.h"
 
-#define POOLS 4
 #define BREATH 256 /* instants between two chances for control threads */
 #define DEFAULT_HEADER_BYTES 1536
 #define RECURSIVE 1 /* PTHREAD_MUTEX_RECURSIVE of Linux's C libraries */
@@ -14,42 +13,6 @@ int pthread_mutexattr_init(void *attributes);
 int pthread_mutexattr_settype(void *attributes, int type);
 int pthread_mutexattr_destroy(void *attributes);
 int pthread_mutex_init(void *mutex, const void *attributes);
-
-enum kind { ENGINE, NATIVE, FOREIGN, GONE };
-
-typedef struct peer {
-    uint32_t node, port; /* node UINT32_MAX: no link */
-} peer;
-
-typedef struct node {
-    enum kind kind;
-    void *self;
-    const xf_node_type *type;
-    uint32_t place, port_count; /* in the heap */
-    int tapped;
-    peer *peers;
-    xf_ahead ahead; /* of an engine */
-} node;
-
-typedef struct item {
-    uint64_t due;
-    uint32_t node;
-} item;
-
-struct xf_fabric {
-    xf_mutex lock;
-    xf_foreign foreign;
-    xf_tap tap;
-    uint64_t now, traversals, polls, instants;
-    int interrupted; /* atomic */
-    int entered, reported;
-    uint32_t count, room;
-    node *nodes;
-    item *heap;
-    xf_list sent; /* by the foreign node that is being polled */
-    xf_pool *pools[POOLS];
-    uint32_t pool_count;
-};
 
 /* ---- the queue ---- */
 
@@ -85,18 +48,27 @@ static void set_due(xf_fabric *f, uint32_t number, uint64_t due) {
     put(f, at, it);
 }
 
-static void reschedule(xf_fabric *f, uint32_t number) {
-    node *n = &f->nodes[number];
-    uint64_t due = XF_NEVER;
+uint64_t fabric_deadline(const xf_fabric *f, uint32_t number) {
+    const node *n = &f->nodes[number];
     switch (n->kind) {
-    case ENGINE:
-        due = engine_deadline(n->self);
-        engine_look_ahead(n->self, &n->ahead);
-        break;
-    case NATIVE: due = n->type->deadline(n->self); break;
-    case FOREIGN: due = f->foreign.deadline(number); break;
+    case ENGINE: return engine_deadline(n->self);
+    case NATIVE: return n->type->deadline(n->self);
+    case FOREIGN: return f->foreign.deadline(number);
     case GONE: break;
     }
+    return XF_NEVER;
+}
+
+void fabric_reschedule(xf_fabric *f, uint32_t number) {
+    node *n = &f->nodes[number];
+    uint64_t due;
+    if (f->linked && n->kind == NATIVE) n->type->begin(n->self);
+    due = fabric_deadline(f, number);
+    if (f->linked) {
+        if (due < f->next[number]) f->next[number] = due;
+        return;
+    }
+    if (n->kind == ENGINE) engine_look_ahead(n->self, &n->ahead);
     set_due(f, number, due < f->now ? f->now : due);
 }
 
@@ -124,7 +96,7 @@ static void deliver(xf_fabric *f, uint32_t number, uint32_t port, xf_packet *p) 
         break;
     case GONE: packet_free(p); return;
     }
-    reschedule(f, number);
+    fabric_reschedule(f, number);
 }
 
 static void tell(const xf_fabric *f, uint32_t from, const peer *to, const xf_packet *p) {
@@ -160,7 +132,7 @@ static void poll(xf_fabric *f, uint32_t number) {
             packet_free(p);
         }
     }
-    reschedule(f, number);
+    fabric_reschedule(f, number);
 }
 
 /* ---- fetching ahead ----
@@ -237,10 +209,9 @@ static void fetch_ahead(const xf_fabric *f) {
     }
 }
 
-int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
+int fabric_run(xf_fabric *f, uint64_t until, int ask) {
     int result = XF_IDLE, breath = BREATH, reports = ask & XF_ASK_REPORTS;
     ask &= ~XF_ASK_REPORTS;
-    pthread_mutex_lock(&f->lock);
     atomic_put(&f->interrupted, 0);
     for (;;) {
         if (!f->count || f->heap[0].due == XF_NEVER) break;
@@ -273,6 +244,14 @@ int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
             pthread_mutex_lock(&f->lock);
         }
     }
+    return result;
+}
+
+int xf_fabric_run(xf_fabric *f, uint64_t until, int ask) {
+    int result;
+    pthread_mutex_lock(&f->lock);
+    windows_unlink(f);
+    result = fabric_run(f, until, ask);
     pthread_mutex_unlock(&f->lock);
     return result;
 }
@@ -291,14 +270,14 @@ void xf_fabric_send(xf_fabric *f, uint32_t port, const uint8_t *frame, uint32_t 
 
 void xf_fabric_touch(xf_fabric *f, uint32_t number) {
     pthread_mutex_lock(&f->lock);
-    if (number < f->count) reschedule(f, number);
+    if (number < f->count) fabric_reschedule(f, number);
     pthread_mutex_unlock(&f->lock);
 }
 
 void xf_fabric_touch_all(xf_fabric *f) {
     uint32_t i;
     pthread_mutex_lock(&f->lock);
-    for (i = 0; i < f->count; i++) reschedule(f, i);
+    for (i = 0; i < f->count; i++) fabric_reschedule(f, i);
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -337,8 +316,20 @@ xf_pool *fabric_pool_for(xf_fabric *f, uint32_t header_bytes) {
 
 xf_pool *xf_fabric_pool(xf_fabric *f) { return f->pools[0]; }
 
+xf_phvs *fabric_phvs_for(xf_fabric *f, uint32_t bytes) {
+    uint32_t i;
+    for (i = 0; i < f->phvs_count; i++)
+        if (phvs_room(f->phvs[i]) >= bytes) return f->phvs[i];
+    if (f->phvs_count == POOLS) return NULL;
+    f->phvs[f->phvs_count] = phvs_new(bytes);
+    return f->phvs[f->phvs_count] ? f->phvs[f->phvs_count++] : NULL;
+}
+
+void fabric_changed(xf_fabric *f) { f->stale = 1; }
+
 static int add(xf_fabric *f, enum kind kind, const xf_node_type *type, void *self) {
     uint32_t number = f->count;
+    windows_unlink(f);
     if (f->count == f->room) {
         uint32_t room = f->room ? 2 * f->room : 64;
         node *nodes = realloc(f->nodes, room * sizeof *nodes);
@@ -363,15 +354,19 @@ static int add(xf_fabric *f, enum kind kind, const xf_node_type *type, void *sel
 
 int xf_fabric_add_engine(xf_fabric *f, xf_engine *e) {
     xf_pool *pool = NULL;
+    xf_phvs *phvs = NULL;
     int number;
     pthread_mutex_lock(&f->lock);
     engine_lock(e);
     if (e->fabric) number = XF_EEXIST;
     else if (!(pool = fabric_pool_for(f, e->program ? e->program->header_bytes : 0))) number = XF_EFULL;
+    else if (e->program && !(phvs = fabric_phvs_for(f, e->program->phv_size))) number = XF_EFULL;
     else number = add(f, ENGINE, NULL, e);
     if (number >= 0) {
         pool_retire(e->pool);
+        phvs_retire(e->phvs);
         e->pool = pool;
+        e->phvs = phvs;
         e->fabric = f;
         e->node = (uint32_t)number;
         atomic_set(&e->lock, &f->lock); /* who waits for the engine's own lock goes on to this one */
@@ -405,7 +400,10 @@ static int connect_end(xf_fabric *f, uint32_t from, uint32_t port, uint32_t to, 
         peer *peers = realloc(n->peers, (port + 1) * sizeof *peers);
         if (!peers) return XF_ENOMEM;
         n->peers = peers;
-        while (n->port_count <= port) n->peers[n->port_count++].node = UINT32_MAX;
+        for (; n->port_count <= port; n->port_count++) {
+            n->peers[n->port_count].node = UINT32_MAX;
+            n->peers[n->port_count].flight = NULL;
+        }
     }
     n->peers[port].node = to;
     n->peers[port].port = to_port;
@@ -416,6 +414,7 @@ int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uin
     int rc = 0;
     pthread_mutex_lock(&f->lock);
     if (a >= f->count || b >= f->count || a_port >= XF_MAX_PORTS || b_port >= XF_MAX_PORTS) rc = XF_EINVAL;
+    windows_unlink(f);
     if (!rc) rc = connect_end(f, a, a_port, b, b_port);
     if (!rc) rc = connect_end(f, b, b_port, a, a_port);
     pthread_mutex_unlock(&f->lock);
@@ -425,6 +424,7 @@ int xf_fabric_connect(xf_fabric *f, uint32_t a, uint32_t a_port, uint32_t b, uin
 int xf_fabric_tap(xf_fabric *f, uint32_t number, xf_tap tap) {
     int known;
     pthread_mutex_lock(&f->lock);
+    windows_unlink(f);
     known = number < f->count;
     if (known) {
         f->nodes[number].tapped = 1;
@@ -453,10 +453,12 @@ void fabric_forget(xf_engine *e) { e->fabric->nodes[e->node].ahead.packet = NULL
 void fabric_leave(xf_engine *e) {
     xf_fabric *f = e->fabric;
     pthread_mutex_lock(&f->lock);
+    windows_unlink(f);
     f->nodes[e->node].kind = GONE;
     f->nodes[e->node].self = NULL;
     e->fabric = NULL;
     e->pool = e->program ? pool_new(e->program->header_bytes) : NULL;
+    e->phvs = e->program ? phvs_new(e->program->phv_size) : NULL;
     atomic_set(&e->lock, &e->mutex);
     pthread_mutex_unlock(&f->lock);
 }
@@ -464,11 +466,14 @@ void fabric_leave(xf_engine *e) {
 void xf_fabric_free(xf_fabric *f) {
     uint32_t i;
     if (!f) return;
+    windows_unlink(f);
     for (i = 0; i < f->count; i++) {
         if (f->nodes[i].kind == ENGINE) fabric_leave(f->nodes[i].self);
         free(f->nodes[i].peers);
     }
     for (i = 0; i < f->pool_count; i++) pool_retire(f->pools[i]);
+    for (i = 0; i < f->phvs_count; i++) phvs_retire(f->phvs[i]);
+    windows_free(f);
     free(f->nodes);
     free(f->heap);
     free(f);

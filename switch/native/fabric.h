@@ -16,6 +16,11 @@ typedef struct xf_node_type {
     /* Adds the frames that have reached the far end by `now`, with `port` set; the caller takes them. */
     void (*poll)(void *node, uint64_t now, xf_list *out);
     uint64_t (*deadline)(void *node); /* XF_NEVER: nothing is pending */
+    /* For windows (windows.c); NULL: this node can have none. With `next` the node leaves its frames in the list that is
+     * returned, with `arrives` set, makes *next not later than that, and says how long its link delays them at least;
+     * it goes on polling at those times. With NULL it hands them out by `poll` again. */
+    xf_list *(*link)(void *node, uint64_t *next, uint64_t *delay);
+    void (*begin)(void *node); /* frames that had arrived when it was polled last may be gone */
 } xf_node_type;
 
 /* What a fabric calls for nodes outside of C, by their number. `poll` calls xf_fabric_send for each frame. */
@@ -63,6 +68,10 @@ int xf_fabric_tap(xf_fabric *f, uint32_t node, xf_tap tap); /* frames of this no
 
 /* Runs every instant up to `until`, inclusive. Control threads get at the engines between instants. */
 int xf_fabric_run(xf_fabric *f, uint64_t until, int ask);
+/* The same in windows where the fabric allows them: each node sees the same events in the same order, but one node may be
+ * ahead of another by the shortest link's delay, which code outside of C that is called meanwhile must not mind. An
+ * interrupted run ends with the window. */
+int xf_fabric_run_ahead(xf_fabric *f, uint64_t until);
 /* From inside a run: return after this instant. */
 void xf_fabric_interrupt(xf_fabric *f);
 /* Code outside of C runs, see XF_ASK_ENTERED; foreign nodes do this by themselves. */
@@ -79,6 +88,8 @@ xf_pool *xf_fabric_pool(xf_fabric *f);
 
 /* For engines. */
 xf_pool *fabric_pool_for(xf_fabric *f, uint32_t header_bytes);
+xf_phvs *fabric_phvs_for(xf_fabric *f, uint32_t bytes);
+void fabric_changed(xf_fabric *f); /* ports or their delays */
 void fabric_leave(xf_engine *e);
 void fabric_forget(xf_engine *e); /* packets that were looked at ahead are gone */
 

@@ -53,6 +53,7 @@ _PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
     "xf_fabric_connect": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_uint32)),
     "xf_fabric_tap": (c_int, (c_void_p, c_uint32, _TAP)),
     "xf_fabric_run": (c_int, (c_void_p, c_uint64, c_int)),
+    "xf_fabric_run_ahead": (c_int, (c_void_p, c_uint64)),
     "xf_fabric_interrupt": (None, (c_void_p,)),
     "xf_fabric_send": (None, (c_void_p, c_uint32, ctypes.c_char_p, c_uint32)),
     "xf_fabric_touch": (None, (c_void_p, c_uint32)),
@@ -176,11 +177,23 @@ class Fabric:
         (`Engine.pending`: cpu, digest, idle).
         """
         limit = abi.NEVER - 1 if until is None else until
-        result = Result(self._lib.xf_fabric_run(self.handle, limit, ask | (_ASK_REPORTS if reports else 0)))
+        return self._ran(
+            self._lib.xf_fabric_run(self.handle, limit, ask | (_ASK_REPORTS if reports else 0))
+        )
+
+    def run_ahead(self, until: int) -> Result:
+        """The same with each node in turn running ahead of the others by the shortest link's delay, which saves time.
+
+        Every node sees the same events at the same times. Python code that is called meanwhile may look at the
+        node that calls it, but not at others, whose time may be another.
+        """
+        return self._ran(self._lib.xf_fabric_run_ahead(self.handle, until))
+
+    def _ran(self, result: int) -> Result:
         for action in self.after_run:
             action()
         self._raise()
-        return result
+        return Result(result)
 
     def _raise(self) -> None:
         if self.error is not None:

@@ -45,12 +45,12 @@ void engine_unload(xf_engine *e) {
     e->meters = NULL;
     e->value_sets = NULL;
     e->crcs = NULL;
-    phvs_free(e->phvs);
-    e->phvs = NULL;
     if (!e->fabric) {
+        phvs_retire(e->phvs);
         pool_retire(e->pool);
         e->pool = NULL;
     }
+    e->phvs = NULL;
     e->program = NULL;
     e->next_sweep = XF_NEVER;
 }
@@ -71,7 +71,7 @@ static int load(xf_engine *e, const xf_program *p) {
     uint32_t i;
     e->program = p;
     e->pool = e->fabric ? fabric_pool_for(e->fabric, p->header_bytes) : pool_new(p->header_bytes);
-    e->phvs = phvs_new(p->phv_size);
+    e->phvs = e->fabric ? fabric_phvs_for(e->fabric, p->phv_size) : phvs_new(p->phv_size);
     e->tables = calloc(p->table_count + 1, sizeof *e->tables);
     e->profiles = calloc(p->profile_count + 1, sizeof *e->profiles);
     e->counters = calloc(p->counter_count + 1, sizeof *e->counters);

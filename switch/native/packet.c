@@ -28,6 +28,8 @@ struct xf_pool {
 
 struct xf_phvs {
     uint32_t size;
+    int retired;
+    uint64_t live;
     slab *slabs;
     void *free; /* each begins with the address of the next */
 };
@@ -185,20 +187,32 @@ xf_phvs *phvs_new(uint32_t phv_size) {
     return phvs;
 }
 
-void phvs_free(xf_phvs *phvs) {
-    if (!phvs) return;
+static void phvs_free(xf_phvs *phvs) {
     slabs_free(phvs->slabs);
     free(phvs);
 }
 
+void phvs_retire(xf_phvs *phvs) {
+    if (!phvs) return;
+    phvs->retired = 1;
+    if (!phvs->live) phvs_free(phvs);
+}
+
+uint32_t phvs_room(const xf_phvs *phvs) { return phvs->size; }
+
 int packet_open(xf_packet *p, xf_phvs *phvs) {
     p->phv = phv_take(phvs);
     p->phvs = phvs;
-    return p->phv != NULL;
+    if (!p->phv) return 0;
+    phvs->live++;
+    return 1;
 }
 
 void packet_close(xf_packet *p) {
+    xf_phvs *phvs = p->phvs;
     if (!p->phv) return;
-    phv_give(p->phvs, p->phv);
+    phv_give(phvs, p->phv);
     p->phv = NULL;
+    phvs->live--;
+    if (phvs->retired && !phvs->live) phvs_free(phvs);
 }

@@ -23,7 +23,10 @@ typedef struct xf_packet {
     uint32_t port;
     xf_ps time; /* in flight: when it arrives */
     uint32_t packet_length, ingress_length;
-    uint64_t enq_ticks;
+    union {
+        uint64_t enq_ticks; /* in a switch */
+        uint64_t arrives;   /* on a link: the ns of `time` */
+    };
     uint32_t enq_qdepth;
     uint32_t recirculate_list;
     uint32_t truncate;
@@ -80,7 +83,8 @@ XF_INLINE void packet_reset(xf_packet *p) {
 XF_INLINE uint32_t packet_headroom(const xf_packet *p) { return (uint32_t)(p->data - (const uint8_t *)(p + 1)); }
 
 xf_phvs *phvs_new(uint32_t phv_size);
-void phvs_free(xf_phvs *phvs);              /* none may be in use */
+void phvs_retire(xf_phvs *phvs);            /* frees it when its last PHV comes back; NULL is none */
+uint32_t phvs_room(const xf_phvs *phvs);    /* bytes of each */
 int packet_open(xf_packet *p, xf_phvs *phvs); /* gives it a PHV; 0: out of memory */
 void packet_close(xf_packet *p);            /* takes it back, if there is one */
 

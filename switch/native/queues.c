@@ -29,6 +29,7 @@ xf_port *port_get(xf_engine *e, uint32_t number) {
     p->up = 1;
     for (c = 0; c < XF_CLASSES; c++) settings_apply(p, (uint32_t)c, &e->settings[c]);
     e->ports[number] = p;
+    if (e->fabric) fabric_changed(e->fabric);
     return p;
 }
 
@@ -146,7 +147,12 @@ void port_start(xf_engine *e, xf_port *p) {
             } else {
                 /* A delay that was shortened meanwhile must not let a frame overtake. */
                 if (p->flight.tail && pkt->time < p->flight.tail->time) pkt->time = p->flight.tail->time;
-                if (!p->flight.head) events_set(&e->events, EV_ID(EV_ARRIVE, p->number), pkt->time);
+                pkt->arrives = ns_of(e, pkt->time + PS_PER_NS - 1);
+                if (!p->next) {
+                    if (!p->flight.head) events_set(&e->events, EV_ID(EV_ARRIVE, p->number), pkt->time);
+                } else if (pkt->arrives < *p->next) {
+                    *p->next = pkt->arrives;
+                }
                 list_push(&p->flight, pkt);
             }
         }
@@ -268,6 +274,7 @@ int xf_port_add(xf_engine *e, uint32_t number, uint64_t rate, uint64_t delay_ns)
         p->exists = p->up = 1;
         p->rate = rate;
         p->delay_ns = delay_ns;
+        if (e->fabric) fabric_changed(e->fabric);
     }
     engine_unlock(e);
     return rc;
@@ -306,6 +313,7 @@ int xf_port_delay(xf_engine *e, uint32_t number, uint64_t delay_ns) {
     engine_lock(e);
     p = existing(e, number);
     if (p) p->delay_ns = delay_ns;
+    if (p && e->fabric) fabric_changed(e->fabric);
     engine_unlock(e);
     return p ? 0 : XF_ENOENT;
 }

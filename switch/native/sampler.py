@@ -16,6 +16,8 @@ from switch.native.samples import Look, Watcher
 UNKNOWN = -1
 """Port or class of a drop for which it is not known."""
 
+_line = json.JSONEncoder(separators=(",", ":")).encode
+
 _CLASS_REASONS = ("queue_bytes", "queue_packets", "buffer")
 """Drops that the engine counts per queue, so that their class is known."""
 
@@ -32,7 +34,7 @@ class RecordFile:
     def write(self, kind: str, time: int, **fields: Any) -> None:
         """Write one record about monotonic `time` (ns)."""
         record = {"t": time - self._epoch, "kind": kind, **fields}
-        self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        self._file.write(_line(record) + "\n")
 
     def relative(self, time: int) -> int:
         """A monotonic time on the run's clock."""

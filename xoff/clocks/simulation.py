@@ -29,19 +29,20 @@ from topologies.plan import SwitchPlan
 from traffic.endpoint import Endpoint
 from traffic.nic.native.nic import NicGroup, supports
 from traffic.nic.nic import Nic
-from xoff.actions import TOO_LATE
+from xoff.actions import TOO_LATE, rate_of
 from xoff.clocks.context import RunContext, write_collective
 from xoff.clocks.control import Control, UserControl, make_control
 from xoff.clocks.exchange import Exchange
 from xoff.clocks.fabric import FabricClock
 from xoff.clocks.happenings import Happenings
 from xoff.clocks.hold import hold
+from xoff.clocks.outlook import Outlook
 from xoff.clocks.simulated_capture import SimulatedCaptures
 from xoff.clocks.virtual import VirtualClock
 from xoff.errors import XoffError
 from xoff.folder import RunFolder
 from xoff.progress import Display, TransferBar
-from xoff.records import RecordWriter
+from xoff.records import OrderedRecords, RecordWriter
 from xoff.shell import shown_to_shell
 from xoff.units import format_time, parse_time
 
@@ -51,7 +52,11 @@ SETTLE_NS = 1_000_000
 PACKET_OUT_SECONDS = 30.0
 """Wall time within which a packet-out is there, on loopback; longer means that something is broken."""
 STEP_NS = 1_000_000
-"""Simulated time between two looks at Ctrl-C and the progress display."""
+"""Simulated time between two times at which switches are asked for what they have for the controller."""
+LAST_NS = 2_000
+"""The end of a workload is looked for instant by instant when it may be so near."""
+STRIDE_TRAVERSALS = 200_000
+"""About so many frames are carried between two looks at Ctrl-C and the progress display: some tenths of a second."""
 
 
 DRIVER_VARIABLE = "XOFF_DRIVER"
@@ -156,6 +161,8 @@ class VirtualRun:
         self.endpoints: list[Endpoint] = []
         self.exchange: Exchange | None = None
         """What passes between the switches and a controller in a process of its own."""
+        self._stride_ns = STEP_NS
+        self._flush: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Build, program, simulate, record."""
@@ -171,7 +178,9 @@ class VirtualRun:
                 latency = parse_time(context.experiment.control_latency)
                 self.exchange = Exchange(latency, lambda: self.clock.now, self._listening, self._drain)
             records = stack.enter_context(RecordWriter(records_path / "run.jsonl"))
-            host_records = stack.enter_context(RecordWriter(records_path / "hosts-0.jsonl"))
+            host_records = OrderedRecords(stack.enter_context(RecordWriter(records_path / "hosts-0.jsonl")))
+            stack.callback(host_records.flush)
+            self._flush = host_records.flush
             switch_records = RecordFile(records_path / "switch.jsonl", 0)
             stack.callback(switch_records.close)
             with folder.phase("switches"), display.phase(f"loading {len(context.plan.switches)} P4 switches"):
@@ -244,7 +253,7 @@ class VirtualRun:
         port = address.rpartition(":")[2]
         return any(s.listening and s.address.rpartition(":")[2] == port for s in self.switches.values())
 
-    def _add_hosts(self, records: RecordWriter) -> None:
+    def _add_hosts(self, records: OrderedRecords) -> None:
         group = NicGroup() if in_c() else None
         for config in self.context.endpoints:
             native = group is not None and supports(config.nic)
@@ -262,6 +271,7 @@ class VirtualRun:
 
     async def _simulate(self, control: Control, records: RecordWriter) -> None:
         """Advance simulated time from event to event, with samples, actions and the display between."""
+        self._outlook = Outlook(self.endpoints, self._fastest_bps())
         await self._settle(control)
         experiment, clock = self.context.experiment, self.clock
         await self._advance(clock.now + SETTLE_NS, None, control)
@@ -342,20 +352,48 @@ class VirtualRun:
         clock = self.clock
         while clock.now < until and not (bar is not None and self._finished()):
             await self._step(min(until, clock.now + STEP_NS), bar, control)
-            if bar is not None:
-                done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
-                bar.update(done, format_time(clock.now))
-            await asyncio.sleep(0)
 
     async def _step(self, until: int, bar: TransferBar | None, control: Control) -> None:
         """Run to `until`, or to where the controller has something to do."""
         wake = self._next_wake()
-        self.clock.run(
-            until=until if wake is None else min(until, max(wake, self.clock.now)),
-            stop=self._finished if bar is not None else None,
-            reports=self.exchange is not None,
-        )
+        if wake is not None:
+            until = min(until, max(wake, self.clock.now))
+        going = True
+        while going:
+            self._stride(until, bar is not None)
+            if bar is not None:
+                done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
+                bar.update(done, format_time(self.clock.now))
+            await asyncio.sleep(0)
+            over = bar is not None and self._finished()
+            going = self.clock.now < until and not over and self.exchange is None
         await self._deliver(control)
+
+    def _stride(self, until: int, stops: bool) -> None:
+        """Run to `until`, or not so far that a person who waits would notice."""
+        clock, before, begun = self.clock, self.clock.traversals, self.clock.now
+        until = min(until, begun + self._stride_ns)
+        quiet = self._outlook.not_before(begun) if stops else until + 1
+        if quiet - begun > LAST_NS:
+            until = min(until, quiet - 1)
+        clock.run(
+            until=until,
+            stop=self._finished if stops else None,
+            reports=self.exchange is not None,
+            quiet_until=quiet,
+        )
+        self._flush()
+        carried = clock.traversals - before
+        if carried:
+            self._stride_ns = max(1, min(STEP_NS, (clock.now - begun) * STRIDE_TRAVERSALS // carried))
+
+    def _fastest_bps(self) -> int:
+        """The highest rate that a host's link has or will be set to, on the running clock."""
+        plan = self.context.plan
+        rates = [host.rate_bps for host in plan.hosts]
+        rates += [port.rate_bps for switch in plan.switches for port in switch.ports]
+        rates += [rate_of(action) for action in self.context.actions if action.kind == "set_rate"]
+        return plan.wall_rate(max(rates))
 
     def _finished(self) -> bool:
         return all(endpoint.finished for endpoint in self.endpoints)

@@ -101,12 +101,18 @@ class VirtualClock:
                 heapq.heappush(self._heap, (due, index))
 
     def run(
-        self, until: int | None = None, stop: Callable[[], bool] | None = None, *, reports: bool = False
+        self,
+        until: int | None = None,
+        stop: Callable[[], bool] | None = None,
+        *,
+        reports: bool = False,
+        quiet_until: int | None = None,
     ) -> int:
         """Advance to `until` ns (inclusive), or until nothing is pending or `stop()` is true; returns the time.
 
         `stop` is asked after every instant that had an event. With `reports` time also stops at the first instant in
-        which a switch has something to tell its controller.
+        which a switch has something to tell its controller. To know that `stop()` is false before `quiet_until` saves
+        nothing here.
         """
         heap, due = self._heap, self._due
         switches = [node for node in self._nodes if isinstance(node, Reporter)] if reports else []

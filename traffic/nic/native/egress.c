@@ -195,7 +195,12 @@ void xn_start(xn_nic *nic, uint64_t at_ps) {
         e->free_ps = at_ps + e->wire_ps;
         p->time = (e->free_ps + 999) / 1000 + nic->config.delay_ns;
         p->port = 0;
+        p->arrives = p->time;
         list_push(&e->in_flight, p);
+        if (e->next) {
+            if (!e->ahead) e->ahead = p;
+            if (p->time < *e->next) *e->next = p->time;
+        }
         e->tx_packets++;
         e->tx_bytes += xn_wire_bytes(p->length);
     }

@@ -224,14 +224,35 @@ static void node_rx(void *node, uint32_t port, xf_packet *p, uint64_t now) {
 
 static void node_poll(void *node, uint64_t now, xf_list *out) {
     xn_nic *nic = node;
+    xn_egress *e = &nic->egress;
     advance(nic, now);
-    while (nic->egress.in_flight.head && nic->egress.in_flight.head->time <= now)
-        list_push(out, list_pop(&nic->egress.in_flight));
+    e->polled = now;
+    if (e->next) {
+        while (e->ahead && e->ahead->time <= now) e->ahead = e->ahead->next;
+        return;
+    }
+    while (e->in_flight.head && e->in_flight.head->time <= now) list_push(out, list_pop(&e->in_flight));
+}
+
+/* In windows the far end takes frames away when they have arrived. */
+static void node_begin(void *node) {
+    xn_egress *e = &((xn_nic *)node)->egress;
+    e->ahead = e->in_flight.head;
+    while (e->ahead && e->ahead->time <= e->polled) e->ahead = e->ahead->next;
+}
+
+static xf_list *node_link(void *node, uint64_t *next, uint64_t *delay) {
+    xn_nic *nic = node;
+    nic->egress.next = next;
+    *delay = nic->config.delay_ns;
+    node_begin(node);
+    return &nic->egress.in_flight;
 }
 
 uint64_t xn_deadline(xn_nic *nic) {
+    const xf_packet *first = nic->egress.next ? nic->egress.ahead : nic->egress.in_flight.head;
     uint64_t start, due = XN_NEVER;
-    if (nic->egress.in_flight.head) return nic->egress.in_flight.head->time;
+    if (first) return first->time;
     start = xn_next_start(nic);
     if (start != XN_NEVER) due = (start + 999) / 1000;
     if (nic->timers.count && nic->timers.at[0].time < due) due = nic->timers.at[0].time;
@@ -241,7 +262,7 @@ uint64_t xn_deadline(xn_nic *nic) {
 static uint64_t node_deadline(void *node) { return xn_deadline(node); }
 
 const void *xn_node_type(void) {
-    static const xf_node_type type = {node_rx, node_poll, node_deadline};
+    static const xf_node_type type = {node_rx, node_poll, node_deadline, node_link, node_begin};
     return &type;
 }
 

@@ -285,6 +285,9 @@ typedef struct xn_egress {
     uint64_t rate_bps;
     uint64_t clock_ps, free_ps, pause_ps[XN_CLASSES], latest_pause_ps;
     xf_list in_flight; /* packet->time: arrival, ns */
+    uint64_t *next;    /* where the far end looks for the next arrival, while it takes frames from `in_flight` */
+    xf_packet *ahead;  /* then: the first of them that has not arrived at `polled` */
+    uint64_t polled;
     uint64_t tx_packets, tx_bytes;
     xn_control_queue control[XN_CLASSES];
     struct {
