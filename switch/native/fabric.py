@@ -177,9 +177,7 @@ class Fabric:
         (`Engine.pending`: cpu, digest, idle).
         """
         limit = abi.NEVER - 1 if until is None else until
-        return self._ran(
-            self._lib.xf_fabric_run(self.handle, limit, ask | (_ASK_REPORTS if reports else 0))
-        )
+        return self._ran(self._lib.xf_fabric_run(self.handle, limit, ask | (_ASK_REPORTS if reports else 0)))
 
     def run_ahead(self, until: int) -> Result:
         """The same with each node in turn running ahead of the others by the shortest link's delay, which saves time.
