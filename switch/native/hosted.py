@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from finsy.proto import p4r
 
 from switch.native.binding import Engine
+from switch.native.bringup import StartError
 from switch.native.control.controlled import ControlError
 from switch.native.p4runtime.device import P4RuntimeDevice
 
@@ -51,6 +52,20 @@ class Hosted:
     def set_up(self, port: int, up: bool) -> None:
         """Administrative state."""
         self._host.set_up(self.name, port, up)
+
+    def add_port(self, port: int, interface: str) -> None:
+        """Serve one more interface. Raises ControlError."""
+        try:
+            self._host.add_port(self.name, port, interface)
+        except StartError as error:
+            raise ControlError(str(error)) from error
+
+    def remove_port(self, port: int) -> None:
+        """Serve a port no more. Raises ControlError."""
+        try:
+            self._host.remove_port(self.name, port)
+        except StartError as error:
+            raise ControlError(str(error)) from error
 
     def set_loss(self, port: int, directions: str, probability: float, every: int, seed: int) -> None:
         """Loss of `tx`, `rx` or `both`."""

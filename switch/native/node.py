@@ -7,11 +7,11 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from switch.device import DeviceSpec, PortSpec
+from switch.device import LOOP_PORT, DeviceSpec, PortSpec
 from switch.native.binding import Engine
 from switch.native.bringup import StartError, all_ports, load_program, log_messages, new_engine
 from switch.native.capture import Capture
@@ -193,6 +193,45 @@ class SwitchHost:
             switch.admin_down.add(port)
         self._apply_link(switch, port)
 
+    def add_port(self, name: str, number: int, interface: str) -> None:
+        """Serve one more interface, without a rate; it lasts over a restart. Raises StartError."""
+        switch = self.find(name)
+        if number in self.ports_of(switch) or not 0 <= number < LOOP_PORT:
+            raise StartError(f"switch {name}: {number} is a port already, or not in 0..{LOOP_PORT - 1}")
+        port, running = PortSpec(number, interface, 0), self._required(switch)
+        with ExitStack() as undo:
+            added = replace(switch.spec, ports=(port,))
+            sockets = self._sockets(added, undo)
+            captures = self._captures(added, undo)
+            undo.pop_all()
+        switch.spec = replace(switch.spec, ports=(*switch.spec.ports, port))
+        running.engine.add_port(number)
+        running.sockets.update(sockets)
+        running.captures.extend(captures)
+        self._open(switch, port)
+        running.sampler = self._sampler(switch, running)
+
+    def remove_port(self, name: str, number: int) -> None:
+        """Serve a port no more; it does not come back with a restart. Raises StartError."""
+        switch = self.find(name)
+        port = next((port for port in switch.spec.ports if port.number == number), None)
+        if port is None or self._in_process(port):
+            raise StartError(f"switch {name} has no port {number} that can be removed")
+        running = self._required(switch)
+        switch.spec = replace(switch.spec, ports=tuple(p for p in switch.spec.ports if p is not port))
+        sock = running.sockets.pop(number, None)
+        if sock is not None:
+            running.loop.remove_port(running.number, number)
+            for place in [place for place, found in self._indices.items() if found == (switch, number)]:
+                del self._indices[place]
+            sock.close()
+        for kept in (switch.carrier, switch.rates, switch.delays):
+            kept.pop(number, None)
+        switch.admin_down.discard(number)
+        running.engine.remove_port(number)
+        running.device.port_removed(number)
+        running.sampler = self._sampler(switch, running)
+
     def find(self, name: str) -> Switch:
         """The switch called `name`; raises StartError."""
         switch = self._switches.get(name)
@@ -283,20 +322,42 @@ class SwitchHost:
                 raise StartError(f"switch {spec.name}: {error}") from error
             undo.pop_all()
         self._by_number[(place, number)] = switch
-        sampler = None
-        if self._records is not None:
-            numbers = [port.number for port in spec.ports]
-            dropped = partial(getattr, device, "packet_ins_dropped")
-            sampler = Sampler(spec.name, engine, numbers, sockets, packets, number, self._records, dropped)
-        switch.running = _Running(engine, packets, number, sockets, device, server, sampler, captures, hosted)
+        running = _Running(engine, packets, number, sockets, device, server, None, captures, hosted)
+        running.sampler = self._sampler(switch, running)
+        switch.running = running
         for port in spec.ports:
-            self._watch(switch, port)
-            self._apply_link(switch, port.number)
-        for sock in sockets.values():
-            kernel_drops(sock)  # what arrived before anybody listened is not a loss of this switch
-        for port_number, sock in sockets.items():
-            packets.add_port(number, port_number, sock.fileno())
+            self._open(switch, port)
         self._join(switch)
+
+    def _sampler(self, switch: Switch, running: _Running) -> Sampler | None:
+        if self._records is None:
+            return None
+        return Sampler(
+            switch.spec.name,
+            running.engine,
+            [port.number for port in switch.spec.ports],
+            running.sockets,
+            running.loop,
+            running.number,
+            self._records,
+            partial(getattr, running.device, "packet_ins_dropped"),
+        )
+
+    def _open(self, switch: Switch, port: PortSpec) -> None:
+        """Follow a port's link and take its frames from now on."""
+        running = self._required(switch)
+        self._watch(switch, port)
+        self._apply_link(switch, port.number)
+        sock = running.sockets.get(port.number)
+        if sock is not None:
+            kernel_drops(sock)  # what arrived before anybody listened is not a loss of this switch
+            running.loop.add_port(running.number, port.number, sock.fileno())
+
+    @staticmethod
+    def _required(switch: Switch) -> _Running:
+        if switch.running is None:
+            raise StartError(f"switch {switch.spec.name} is not running")
+        return switch.running
 
     def _in_process(self, port: PortSpec) -> bool:
         """Whether the port's link is one in memory."""

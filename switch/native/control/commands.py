@@ -81,6 +81,16 @@ class Commands(ProfileCommands, StateCommands, CopyCommands, ParserCommands):
             lines.append(f"{port:^10}{interface or '-':^20}{state:^10}")
         return lines
 
+    def do_port_add(self, interface: str, port: str) -> Lines:
+        """port_add INTERFACE PORT"""
+        self._switch.add_port(number(port, "port"), interface)
+        return []
+
+    def do_port_remove(self, port: str) -> Lines:
+        """port_remove PORT"""
+        self._switch.remove_port(number(port, "port"))
+        return []
+
     def do_get_time_elapsed(self) -> Lines:
         """get_time_elapsed"""
         return [str((time.monotonic_ns() - self._began) // 1000)]

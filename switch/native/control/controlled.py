@@ -39,6 +39,12 @@ class Controlled(Protocol):
     def set_up(self, port: int, up: bool) -> None:
         """Administrative state."""
 
+    def add_port(self, port: int, interface: str) -> None:
+        """Serve one more interface."""
+
+    def remove_port(self, port: int) -> None:
+        """Serve a port no more."""
+
     def set_loss(self, port: int, directions: str, probability: float, every: int, seed: int) -> None:
         """Loss of `tx`, `rx` or `both`; see `Engine.set_port_loss`."""
 

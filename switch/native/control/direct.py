@@ -37,6 +37,16 @@ class DirectControl:
         """Administrative state."""
         self.engine.set_port_up(port, up)
 
+    def add_port(self, port: int, interface: str) -> None:
+        """Its ports are those it began with."""
+        raise ControlError(
+            f"interface {interface} cannot become port {port}: the ports of this switch are fixed"
+        )
+
+    def remove_port(self, port: int) -> None:
+        """Its ports are those it began with."""
+        raise ControlError(f"port {port} cannot be removed: the ports of this switch are fixed")
+
     def set_loss(self, port: int, directions: str, probability: float, every: int, seed: int) -> None:
         """Loss of `tx`, `rx` or `both`."""
         if directions not in ("tx", "rx", "both"):

@@ -285,6 +285,11 @@ class P4RuntimeDevice:
         if self._pipeline is not None:
             self._pipeline.port_changed(port)
 
+    def port_removed(self, port: int) -> None:
+        """There is no such port any more."""
+        self.port_changed(port, False)
+        self.ports.forget(port)
+
     async def settle(self) -> None:
         """Wait until no worker thread uses the engine any more; no request may be running."""
         await asyncio.get_running_loop().run_in_executor(_builder, lambda: None)

@@ -22,6 +22,10 @@ class PortMap:
         """A port exists and is up or down."""
         self._up[port] = up
 
+    def forget(self, port: int) -> None:
+        """A port is gone: it cannot be watched any more."""
+        self._up.pop(port, None)
+
     def is_up(self, port: int) -> bool:
         """Whether the port exists and is up; the CPU port always is."""
         return port == self._cpu_port or self._up.get(port, False)
