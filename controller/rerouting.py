@@ -34,8 +34,7 @@ def dead_ends(plan: FabricPlan, routes: Routes, down: Iterable[Port]) -> dict[st
     result: dict[str, dict[str, frozenset[int]]] = {}
     for switch, table in routes.items():
         for prefix, ports in table.items():
-            network = ipaddress.ip_network(prefix)
-            hosts = [address for address in search.hosts if address in network]
+            hosts = search.within(prefix)
             dead = frozenset(p for p in ports if not any(search.leads(switch, p, host) for host in hosts))
             if dead and hosts:
                 result.setdefault(switch, {})[prefix] = dead
@@ -56,7 +55,15 @@ class _Search:
             )
             for switch, table in routes.items()
         }
+        self._within: dict[str, list[ipaddress.IPv4Address]] = {}
         self._arrives: dict[tuple[str, ipaddress.IPv4Address], bool] = {}
+
+    def within(self, prefix: str) -> list[ipaddress.IPv4Address]:
+        """Hosts of a prefix."""
+        if prefix not in self._within:
+            network = ipaddress.ip_network(prefix)
+            self._within[prefix] = [address for address in self.hosts if address in network]
+        return self._within[prefix]
 
     def leads(self, switch: str, port: int, host: ipaddress.IPv4Address) -> bool:
         """Whether what leaves through `port` can arrive."""
