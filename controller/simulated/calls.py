@@ -27,6 +27,8 @@ class Account:
     def __init__(self) -> None:
         self.down: set[str] = set()
         """Addresses of switches that are not there."""
+        self._connecting: list[str] = []
+        """Addresses of channels that are waited for."""
         self._last = 0
         self._calls: dict[int, _Entry] = {}
         self._order: list[int] = []
@@ -39,6 +41,15 @@ class Account:
         if not stream:
             self._order.append(entry.number)
         return entry
+
+    @contextmanager
+    def connecting(self, address: str) -> Iterator[None]:
+        """While the controller waits for a connection, which takes no simulated time where the switch is there."""
+        self._connecting.append(address)
+        try:
+            yield
+        finally:
+            self._connecting.remove(address)
 
     def sent(self, entry: _Entry) -> None:
         """A message goes out on a stream."""
@@ -54,6 +65,7 @@ class Account:
         order, self._order = self._order, []
         return {
             "order": order,
+            "connecting": any(address not in self.down for address in self._connecting),
             "calls": {entry.number: entry.state() for entry in self._calls.values()},
         }
 
@@ -143,6 +155,10 @@ class _Channel:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
+
+    async def channel_ready(self) -> None:
+        with self._account.connecting(self._address):
+            await self._channel.channel_ready()
 
     async def __aenter__(self) -> _Channel:
         await self._channel.__aenter__()

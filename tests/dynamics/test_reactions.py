@@ -126,13 +126,18 @@ def last(outcome: Outcome, reason: str) -> list[dict[str, int]]:
     return list(final.values())
 
 
-@pytest.mark.parametrize("options", [{**STORM, "watchdog": WATCHDOG}, LINK])
-def test_reactions_are_the_same_every_time(tmp_path: Path, options: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{**STORM, "watchdog": WATCHDOG}, LINK], ids=["watchdog", "rerouting"])
+def test_reactions_are_the_same_under_either_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
     actions = options.get("actions") or [
         {"at": "20us", "link_down": {"switch": "a1", "towards": "c1"}},
         {"at": "60us", "link_up": {"switch": "a1", "towards": "c1"}},
     ]
-    hashes = {run(tmp_path, **{**options, "actions": actions}).summary["records_sha256"] for _ in range(2)}
+    hashes = set()
+    for driver in ("c", "python"):
+        monkeypatch.setenv("XOFF_DRIVER", driver)
+        hashes.add(run(tmp_path, **{**options, "actions": actions}).summary["records_sha256"])
     assert len(hashes) == 1
 
 

@@ -165,6 +165,8 @@ class Exchange:
             return ""
         if account["heard"] != self._lines:
             return "it computes, or waits for something else"
+        if account["connecting"]:
+            return "a connection that it waits for has not come up yet"
         for number, call in account["calls"].items():
             different = self._differs(number, call)
             if different:
