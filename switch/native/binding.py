@@ -151,6 +151,7 @@ class Engine(EngineTables, EngineState, EnginePorts):
         self._finalizer = weakref.finalize(self, self._state.close)
         self._control = threading.RLock()
         self._batch = None
+        self._depth = 0
         self.journal = Journal()
         self.traced = traced
         self._frames = (abi.Frame * abi.FRAMES)()

@@ -4,14 +4,53 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from switch.native import abi
 from switch.native.engine_types import EngineError, check
 from switch.native.journal import Journal
 from switch.native.program import Program
+
+
+class Batch:
+    """`EngineBase.batch`."""
+
+    def __init__(self, engine: EngineBase) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        engine = self._engine
+        engine._control.acquire()
+        engine._depth += 1
+        if engine._depth == 1:
+            engine._batch = []
+            engine.journal.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._engine._depth -= 1
+            if self._engine._depth == 0:
+                self._end(failed=kind is not None)
+        finally:
+            self._engine._control.release()
+
+    def _end(self, *, failed: bool) -> None:
+        engine = self._engine
+        operations, engine._batch = engine._batch or [], None
+        try:
+            if not failed:
+                engine._apply(operations)
+        except BaseException:
+            failed = True
+            raise
+        finally:
+            if failed:
+                engine.journal.take_back()
+            else:
+                engine.journal.keep()
 
 
 class EngineBase:
@@ -23,6 +62,8 @@ class EngineBase:
     _control: threading.RLock
     _batch: list[tuple[abi.Op, str]] | None
     """Operations that wait for the end of the open batch, each with what it does in words."""
+    _depth: int
+    """Batches that are open, one in the other."""
     journal: Journal
     """What is known in Python about the engine's state is changed through this."""
 
@@ -33,28 +74,13 @@ class EngineBase:
             raise EngineError("not_found", "no program is loaded")
         return self._program
 
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Changes made inside take effect together at the end: no packet sees a part of them.
+    def batch(self) -> Batch:
+        """Changes made inside `with engine.batch():` take effect together at its end: no packet sees a part of them.
 
         An exception drops them all, and what Python knows of the engine is as before. Batches inside a batch are
         parts of it. Other threads' changes wait meanwhile; reads inside a batch see the engine as it was before.
         """
-        with self._control:
-            if self._batch is not None:
-                yield
-                return
-            self._batch = []
-            self.journal.open()
-            try:
-                yield
-                operations, self._batch = self._batch, None
-                self._apply(operations)
-            except BaseException:
-                self._batch = None
-                self.journal.take_back()
-                raise
-            self.journal.keep()
+        return Batch(self)
 
     def _change(self, what: str, kind: int, **fields: Any) -> None:
         """Apply one operation (xf.h says what its fields are), or add it to the open batch."""

@@ -179,7 +179,7 @@ static void call(xf_engine *e, uint64_t *random) {
     xf_faults faults;
     uint64_t drops[2][XF_DROP_REASONS];
     memset(&settings, 0, sizeof settings);
-    switch (draw(random) % 28) {
+    switch (draw(random) % 30) {
     case 0: {
         uint64_t args[8] = {draw(random) % 5};
         handle = (uint32_t)key;
@@ -233,6 +233,23 @@ static void call(xf_engine *e, uint64_t *random) {
     case 27: {
         uint32_t copies[4] = {4, 1, port, 2};
         replicate(e, copies);
+        break;
+    }
+    case 28: {
+        uint64_t members[4] = {draw(random) % 2 ? 0x1002 : 0x7777, ~0ul, 0x7778, ~0ul};
+        apply(e, (xf_op){.kind = XF_VALUE_SET, .count = (uint32_t)draw(random) % 3, .words = members});
+        break;
+    }
+    case 29: {
+        uint32_t both[2] = {0, 1}, weights[2] = {1, 1 + (uint32_t)draw(random) % 3};
+        uint8_t active[2] = {1, (uint8_t)(draw(random) & 1)};
+        uint64_t args[8] = {port};
+        xf_op all[4] = {{.kind = XF_MEMBER_ADD, .id = 0, .words = args}, {.kind = XF_MEMBER_ADD, .id = 1, .words = args},
+                        {.kind = XF_GROUP_ADD, .id = 0},
+                        {.kind = XF_GROUP_SET, .id = 0, .count = 2, .ints = both, .weights = weights, .active = active}};
+        uint32_t i;
+        for (i = 0; i < 4; i++) apply(e, all[i]);
+        xf_meter_read(e, 0, 0, 4, words);
         break;
     }
     }

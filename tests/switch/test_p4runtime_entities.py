@@ -163,6 +163,12 @@ def test_reading_without_a_table_gives_the_entries_of_all(client):
     assert sorted(tables) == sorted([client.id("forwarding"), client.id("acl")] + [client.id("fixed")] * 2)
 
 
+def test_reading_defaults_without_a_table_gives_those_of_all(client):
+    defaults = client.read(table_entry=p4r.TableEntry(is_default_action=True))
+    assert {entry.table_id for entry in defaults} == {table.preamble.id for table in client.info.tables}
+    assert all(entry.is_default_action for entry in defaults)
+
+
 def bad_entries(client):
     forward = client.action("forward_counted", 2)
     mark = client.action("mark", 1, 1)

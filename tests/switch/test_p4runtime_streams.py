@@ -268,6 +268,26 @@ def test_digests_are_collected_until_the_list_is_full_or_old(served, client):
         assert time.monotonic() - begin < 5
 
 
+def test_a_changed_configuration_holds_for_the_digests_that_wait(served, client):
+    with client.stream() as stream:
+        client.insert(digest_entry=digest_entry(client, max_list_size=10, max_timeout_ns=3600 * 1000 * MS))
+        for src in (1, 2):
+            served.exchange(1, frame(DIGEST, src=src))
+        client.modify(digest_entry=digest_entry(client, max_list_size=2, max_timeout_ns=3600 * 1000 * MS))
+        assert [m[0] for m in members(stream.receive("digest"))] == [b"\1", b"\2"]
+        served.exchange(1, frame(DIGEST, src=3))
+        client.modify(digest_entry=digest_entry(client, max_list_size=2, max_timeout_ns=MS))
+        assert [m[0] for m in members(stream.receive("digest"))] == [b"\3"]
+        served.exchange(1, frame(DIGEST, src=4))
+        client.delete(digest_entry=digest_entry(client))
+        client.insert(digest_entry=digest_entry(client, max_list_size=1))
+        served.exchange(1, frame(DIGEST, src=5))
+        last = [[m[0] for m in members(stream.receive("digest"))]]
+        while last[-1] != [b"\5"]:  # that of source 4 may have been sent in time
+            last.append([m[0] for m in members(stream.receive("digest"))])
+        assert last in ([[b"\5"]], [[b"\4"], [b"\5"]])
+
+
 def test_without_an_acknowledgement_timeout_equal_digests_of_one_burst_are_all_told(served, client):
     """P4Runtime, "DigestEntry": with ack_timeout_ns 0 the cache is always empty; simple_switch_grpc does the same."""
     with client.stream() as stream:

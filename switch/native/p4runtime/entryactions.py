@@ -95,7 +95,9 @@ class EntryActions:
         call, arguments = call_of(
             table.actions, action.action, self._translation, where=table.name, default=default
         )
-        return call.name, arguments, p4r.TableAction(action=message_of(call, arguments, self._translation))
+        kept = p4r.TableAction()
+        kept.action.CopyFrom(message_of(call, arguments, self._translation))
+        return call.name, arguments, kept
 
     def _reference(
         self, table: Table, action: p4r.TableAction

@@ -98,7 +98,8 @@ class Tables:
             )
         check_resources(table, message)
         handle, action, one_shot = self._actions.add(table, key, priority, message.action)
-        kept = p4r.TableEntry(table_id=table.id, priority=priority, action=action)
+        kept = p4r.TableEntry(table_id=table.id, priority=priority)
+        kept.action.CopyFrom(action)
         kept.match.extend(matches_of(table.fields, key, self._translation))
         write_resources(self._engine, table, handle, message, kept, fresh=True)
         self._keep(table, key, priority, Stored(kept, handle, one_shot))
@@ -183,9 +184,15 @@ class Tables:
 
     # ---- reading ----
     def read(self, query: p4r.TableEntry) -> Iterator[p4r.TableEntry]:
-        """The entries that the query selects (P4Runtime, "Wildcard Reads"); raises P4RuntimeError."""
+        """The entries that the query selects (P4Runtime, "Wildcard Reads"); raises P4RuntimeError.
+
+        Without a table nothing else selects, but that `is_default_action` asks for the default entries of all.
+        """
         if query.table_id == 0:
             for table in self._info.tables.values():
+                if query.is_default_action:
+                    yield self._default_message(table)
+                    continue
                 for stored in self._entries[table.id].values():
                     yield filled(self._engine, table, stored.handle, stored.message, query)
             return
