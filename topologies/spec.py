@@ -59,9 +59,16 @@ def topology_from_spec(spec: str | Path | Mapping[str, Any]) -> nx.MultiGraph:
         return build(family, _parse_pairs(family, body))
     if family == "file" and body:
         return read_hpcc_topology(Path(body))
-    if Path(spec).is_file() or "/" in spec or spec.endswith(".txt"):
+    if _is_file(spec) or "/" in spec or spec.endswith(".txt"):
         return read_hpcc_topology(Path(spec))
     raise _unknown_family(family)
+
+
+def _is_file(spec: str) -> bool:
+    try:
+        return Path(spec).is_file()
+    except OSError:  # longer than a name can be
+        return False
 
 
 def build(family: str, values: Mapping[str, Any]) -> nx.MultiGraph:

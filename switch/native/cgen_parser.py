@@ -79,7 +79,7 @@ class Parser:
     def _loops(states: dict[str, tuple[int, Node]]) -> bool:
         edges = {
             name: [
-                t["next_state"].value
+                t["next_state"].text()
                 for t in state["transitions"].items()
                 if t["next_state"].value is not None
             ]

@@ -163,6 +163,15 @@ class Client:
 
     # ---- streams ----
     @contextmanager
+    def stream_raw(self):
+        """A StreamChannel that has said nothing yet."""
+        stream = StreamClient(self.stub)
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+    @contextmanager
     def stream(self, election_id=None, role=None):
         """A StreamChannel that has introduced itself as primary (by default)."""
         stream = StreamClient(self.stub)

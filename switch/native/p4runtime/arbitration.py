@@ -24,6 +24,8 @@ from switch.native.p4runtime.errors import (
 )
 
 MAX_STREAMS_PER_ROLE = 16
+MAX_ROLES = 1024
+"""Roles whose highest election id is remembered at most; of those without clients the oldest are forgotten then."""
 
 Notification = tuple[Hashable, p4r.MasterArbitrationUpdate]
 
@@ -73,7 +75,7 @@ class Arbitration:
         if message.role.HasField("config"):
             # A role's configuration means what was agreed upon beforehand, and nothing was: every role has it all.
             raise P4RuntimeError(INVALID_ARGUMENT, "roles have no configuration here; leave it unset")
-        role = self._roles.setdefault(name, _Role(name))
+        role = self._roles.get(name) or self._new_role(name)
         for other, used in role.clients.items():
             if other != client and election_id is not None and used == election_id:
                 raise P4RuntimeError(
@@ -92,6 +94,17 @@ class Arbitration:
         role.highest = election_id
         others = [other for other in role.clients if other != client]
         return self._notify([*others, client])
+
+    def _new_role(self, name: str) -> _Role:
+        if len(self._roles) >= MAX_ROLES:
+            unused = next(
+                (role.name for role in self._roles.values() if role.name and not role.clients), None
+            )
+            if unused is None:
+                raise P4RuntimeError(RESOURCE_EXHAUSTED, f"there are {MAX_ROLES} roles already")
+            del self._roles[unused]
+        role = self._roles[name] = _Role(name)
+        return role
 
     def leave(self, client: Hashable) -> list[Notification]:
         """A client's stream ended; returns the notifications for those that remain."""

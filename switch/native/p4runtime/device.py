@@ -24,6 +24,7 @@ from switch.native.p4runtime.errors import (
     NOT_FOUND,
     OK,
     PERMISSION_DENIED,
+    RESOURCE_EXHAUSTED,
     SPACE,
     UNIMPLEMENTED,
     BatchError,
@@ -39,6 +40,8 @@ STREAM_BACKLOG = 4096
 """Messages that wait for a slow client before packet-ins and digests to it are dropped."""
 READ_CHUNK = 256
 """Entities in one ReadResponse."""
+MOST_READ = 1 << 18
+"""Entities after which a Read is asked no further question; one question may bring more."""
 
 _ArgT = TypeVar("_ArgT")
 _ResultT = TypeVar("_ResultT")
@@ -59,10 +62,15 @@ class Stream:
         """`post` takes what is to go out, instead of the queue `outgoing`."""
         self.outgoing: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self.dropped = 0
+        self.end: Callable[[], object] | None = None
+        """Ends the stream of a client that does not read what it must be told."""
         self._post = post or self.outgoing.put_nowait
 
     def send(self, message: p4r.StreamMessageResponse) -> None:
-        """Queue a message that must arrive."""
+        """Queue a message that must arrive; the stream of a client that leaves too many unread is ended."""
+        if self.end is not None and self.outgoing.qsize() >= 2 * STREAM_BACKLOG:
+            self.end()
+            return
         self._post(message)
 
     def offer(self, message: p4r.StreamMessageResponse) -> bool:
@@ -201,6 +209,10 @@ class P4RuntimeDevice:
             responses = [p4r.ReadResponse()]
             results: list[P4RuntimeError | None] = []
             for query in request.entities:
+                if len(responses) > MOST_READ // READ_CHUNK:
+                    raise P4RuntimeError(
+                        RESOURCE_EXHAUSTED, f"these are more than {MOST_READ} entities: ask for fewer at once"
+                    )
                 try:
                     for entity in pipeline.read(query):
                         if len(responses[-1].entities) >= READ_CHUNK:

@@ -17,6 +17,8 @@ from switch.native.p4runtime.errors import ALREADY_EXISTS, INVALID_ARGUMENT, NOT
 from switch.native.p4runtime.info import Info, find
 
 MAX_LIST_SIZE = 1024
+MAX_HELD = 65_536
+"""Samples of a digest that are remembered at most; of lists that nobody acknowledges the oldest are forgotten then."""
 """Samples in one list when the client sets no limit."""
 
 Sample = tuple[int, ...]
@@ -39,7 +41,7 @@ class _Stream:
     @property
     def limit(self) -> int:
         """Samples in a full list."""
-        return self.config.max_list_size or MAX_LIST_SIZE
+        return min(self.config.max_list_size or MAX_LIST_SIZE, MAX_HELD)
 
     @property
     def one_by_one(self) -> bool:
@@ -144,6 +146,9 @@ class Digests:
             message.data.append(data.to_message(spec, sample, self._info.message.type_info))
         if stream.config.ack_timeout_ns:
             stream.unacknowledged[stream.last_list_id] = (now, samples)
+            while len(stream.held) > MAX_HELD and len(stream.unacknowledged) > 1:
+                oldest = next(iter(stream.unacknowledged))
+                stream.held.difference_update(stream.unacknowledged.pop(oldest)[1])
         elif len(samples) < stream.limit:
             stream.held.difference_update(samples)
         return message

@@ -15,6 +15,7 @@ from switch.native.p4runtime.carrier import Carrier
 from switch.native.p4runtime.device import P4RuntimeDevice, Stream
 from switch.native.p4runtime.errors import (
     INTERNAL,
+    RESOURCE_EXHAUSTED,
     STATUS_DETAILS_KEY,
     BatchError,
     P4RuntimeError,
@@ -158,17 +159,28 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
         channel = None if self._carrier is None else self._carrier.stream(context)
         stream = Stream() if channel is None else Stream(channel.post)
         writer = asyncio.create_task(_write_out((channel or stream).outgoing, context))
+        taking = asyncio.create_task(
+            self._take(stream, requests if channel is None else channel.arriving(requests))
+        )
+        stream.end = taking.cancel
         try:
-            async for request in requests if channel is None else channel.arriving(requests):
-                self._device.receive(stream, request)
+            await asyncio.wait([taking])
+            if taking.cancelled():
+                raise P4RuntimeError(RESOURCE_EXHAUSTED, "the client leaves too many messages unread")
+            await taking
         except Exception as error:
             writer.cancel()
             await _abort(context, error)
         finally:
+            taking.cancel()
             self._device.leave(stream)
             writer.cancel()
             if channel is not None:
                 channel.close()
+
+    async def _take(self, stream: Stream, requests: AsyncIterator[p4r.StreamMessageRequest]) -> None:
+        async for request in requests:
+            self._device.receive(stream, request)
 
     def _arrived(self, context: ServicerContext) -> AbstractAsyncContextManager[object]:
         """Entered when a request has arrived."""
