@@ -123,12 +123,14 @@ def test_a_new_primary_is_told_when_what_was_begun_is_done_and_what_waited_is_re
 
 
 def test_a_primary_that_lost_again_before_it_was_told_never_hears_that_it_was(served, client):
-    with client.stream(10), client.stream(5) as second, client.stream(4) as third:
+    with client.stream(10) as first, client.stream(5) as second, client.stream(4) as third:
         served.run(served.device.lock.acquire())
         second.send(arbitration=primary_with(11))
+        assert first.receive("arbitration").election_id.low == 11
         third.send(arbitration=primary_with(12))
         assert third.receive("arbitration").status.code == rpc_code.ALREADY_EXISTS
         assert second.receive("arbitration").election_id.low == 12
+        assert first.receive("arbitration").election_id.low == 12
         served.call(served.device.lock.release)
         told = third.receive("arbitration")
         assert (told.status.code, told.election_id.low) == (rpc_code.OK, 12)
