@@ -94,6 +94,9 @@ def test_streams_are_closed_with_the_codes_of_the_specification():
     for number in range(MAX_STREAMS_PER_ROLE - 1):
         arbitration.update(number, update(None))
     assert refused_code(arbitration, "one too many", update(1)) == RESOURCE_EXHAUSTED
+    assert told(arbitration.update("of another role", update(1, role="stats"))) == [("of another role", OK)]
+    arbitration.leave(0)
+    assert told(arbitration.update("one too many", update(1))) == [("one too many", ALREADY_EXISTS)]
 
 
 def test_a_role_with_a_configuration_is_refused_since_none_was_agreed_upon():

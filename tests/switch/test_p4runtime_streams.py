@@ -184,6 +184,17 @@ def test_a_punted_frame_reaches_the_primary_with_its_metadata_and_nobody_else(se
     served.run(_until(lambda: served.device.packet_ins_dropped == 1))
 
 
+def test_a_controller_may_answer_every_packet_with_a_write_in_one_thread(served, client):
+    with client.stream() as stream:
+        for number in range(300):
+            served.engine.rx(4, frame(PUNT, payload=number.to_bytes(8, "big")), time.monotonic_ns())
+        served.exchange(4, None)
+        for number in range(300):
+            assert stream.receive("packet").payload.endswith(number.to_bytes(8, "big"))
+            client.insert(table_entry=entry(client, 1))
+            client.delete(table_entry=entry(client, 1))
+
+
 async def _until(true):
     import asyncio
 
