@@ -119,7 +119,9 @@ def degraded(k: int, links: int, mode: str, theirs: str, **options: Any) -> Case
     hosts = k**3 // 4
     if mode == "reps":
         options = REPS | options
-    how = options.get("congestion_control", "none") + (", no PFC" if options.get("pfc") is False else "")
+    how = options.get("congestion_control", "none")
+    if options.get("pfc") is False:
+        how += f", no PFC, {options['classes'][3]['queue_limit_bytes'] // 1000} kB queues"
     how += ", weighted" if options.get("wcmp") else ""
     return Case(
         f"permutation {hosts}, {links} slow core link{'s' if links > 1 else ''}, {mode}, {how}", theirs,
@@ -133,8 +135,10 @@ def degraded(k: int, links: int, mode: str, theirs: str, **options: Any) -> Case
 
 
 WITH_REPS = ("mprdma", "none", "dcqcn", "dcqcn:preset=hpcc", "hpcc")
-WITHOUT_PFC = {"pfc": False, "classes": {3: {"queue_limit_bytes": 800_000}}}
-"""Queues of five bandwidth-delay products, as uet-htsim has them where nothing is trimmed."""
+LONG_QUEUES, SHORT_QUEUES = (
+    {"pfc": False, "classes": {3: {"queue_limit_bytes": size}}} for size in (800_000, 160_000)
+)
+"""Five bandwidth-delay products, as uet-htsim has them where nothing is trimmed, and one, where it trims."""
 
 WEIGHTED = {"wcmp": True, "control_latency": "10us"}
 """The controller learns of a slow link and weighs the paths anew, this long after."""
@@ -144,6 +148,7 @@ CASES = [
     incast("dcqcn", "conweave-ns3 3602.2: 1.425 (htsim NSCC 2478.5: 1.010)"),
     incast("dcqcn:preset=hpcc", "conweave-ns3 3602.2: 1.425", ecn_preset="hpcc"),
     incast("hpcc", "conweave-ns3 2869.1: 1.092", telemetry=44),
+    incast("mprdma", "htsim NSCC 2478.5: 1.010", mtu=MTU, ecn_preset="uec"),
     permutation(4, 16, "spray", "htsim_uec 194.0: 1.101"),
     permutation(4, 16, "adaptive", "-"),
     permutation(4, 16, "ecmp", "htsim_roce 502.0: 2.85 (htsim_uec 1 path 527.8: 3.00)"),
@@ -165,8 +170,9 @@ CASES = [
         degraded(8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control=cc)
         for cc in WITH_REPS
     ),
-    degraded(
-        8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control="mprdma", **WITHOUT_PFC
+    *(
+        degraded(8, 1, "reps", "(1,024 hosts: htsim REPS 206.7: 1.17)", congestion_control="mprdma", **lossy)
+        for lossy in (LONG_QUEUES, SHORT_QUEUES)
     ),
 ]
 
@@ -181,7 +187,7 @@ LARGEST = [
     degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **WEIGHTED),
     *(permutation(16, 1024, "reps", "htsim_uec 200.5: 1.138", congestion_control=cc) for cc in WITH_REPS),
     *(degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control=cc) for cc in WITH_REPS),
-    degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **WITHOUT_PFC),
+    degraded(16, 8, "reps", "htsim REPS 206.7: 1.17", congestion_control="mprdma", **LONG_QUEUES),
 ]
 
 

@@ -17,7 +17,7 @@ from topologies.plan import FabricPlan
 from traffic.collectives.workload import Workload
 from traffic.errors import TrafficError
 from traffic.nic.config import (
-    ENTROPIES,
+    MOST_EXPLORING_PACKETS,
     CongestionConfig,
     NicConfig,
     QueuePairConfig,
@@ -32,8 +32,6 @@ FIRST_QPN = 0x11
 """QPNs 0 and 1 are special in the IB specification; a round number apart is easy to see in a capture."""
 MULTIPATH_REORDER_WINDOW = 512
 """Packets that may arrive early when the fabric spreads a flow over several paths."""
-MOST_BUFFERED_ENTROPIES = 64
-MOST_EXPLORING_PACKETS = 65_535
 
 
 @dataclass(frozen=True)
@@ -170,19 +168,9 @@ def build_hosts(
 
 
 def _reps(plan: FabricPlan, config: RepsConfig, rtt_ns: int) -> RepsConfig | None:
-    """REPS as the NICs take it; None where the switches alone balance. TrafficError for a value out of range."""
+    """REPS as the NICs take it; None where the switches alone balance."""
     if plan.load_balancing != "reps":
         return None
-    for name, least, most in (
-        ("buffer", 1, MOST_BUFFERED_ENTROPIES),
-        ("entropies", 1, ENTROPIES),
-        ("explore_packets", 0, MOST_EXPLORING_PACKETS),
-        ("freezing_ns", 0, 10**12),
-    ):
-        if not least <= getattr(config, name) <= most:
-            raise TrafficError(
-                f"reps: {name}={getattr(config, name)} is not accepted; it is {least} to {most}."
-            )
     if config.explore_packets:
         return config
     fastest = max((h.rate_bps for h in plan.hosts), default=0)

@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 from topologies.plan import LoadBalancing
 from topologies.suggest import did_you_mean
+from traffic.errors import TrafficError
 from traffic.nic.config import RepsConfig
 from xoff.errors import XoffError
 from xoff.units import parse_time
@@ -49,4 +50,7 @@ def parse_balancing(text: str) -> Balancing:
             values[PARAMETERS[key]] = int(value)
         else:
             raise XoffError(f"reps: {key}={value!r} is not a whole number.")
-    return Balancing(cast(LoadBalancing, mode), RepsConfig(**values))
+    try:
+        return Balancing(cast(LoadBalancing, mode), RepsConfig(**values))
+    except TrafficError as error:
+        raise XoffError(str(error)) from None

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from controller.intent import SwitchIntent
 from topologies.plan import FabricPlan
-from traffic.errors import TrafficError
 from traffic.nic.config import RepsConfig
-from xoff.clocks.context import make_context
 from xoff.errors import XoffError
 from xoff.experiment import Experiment, from_mapping, load
 from xoff.prepare import build_plan
@@ -116,9 +114,9 @@ def test_a_wrong_load_balancing_is_one_sentence(text, message):
 @pytest.mark.parametrize(
     "text", ["reps:buffer=0", "reps:buffer=65", "reps:entropies=16385", "reps:freezing=2000s"]
 )
-def test_values_of_reps_out_of_range_are_refused_before_the_run(text):
-    with pytest.raises(TrafficError, match=r"reps: \w+=\d+ is not accepted; it is \d+ to \d+"):
-        make_context(Experiment(clock="virtual", load_balancing=text))
+def test_values_of_reps_out_of_range_are_refused(text):
+    with pytest.raises(XoffError, match=r"load_balancing: reps: \w+=\d+ is not accepted; it is \d+ to \d+"):
+        Experiment(load_balancing=text)
 
 
 def test_where_the_hosts_balance_the_switches_hash():

@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from traffic.errors import TrafficError
+
 CNP_CLASS = 6
 """Class of CNPs (DSCP 48), docs/architecture.md."""
 FIRST_ENTROPY = 0xC000
 """Least UDP source port of RoCEv2 traffic; the greatest is 0xFFFF (the dynamic ports of RFC 6335)."""
 ENTROPIES = 0x10000 - FIRST_ENTROPY
+MOST_BUFFERED_ENTROPIES = 64
+MOST_EXPLORING_PACKETS = 0xFFFF
+LONGEST_FREEZE_NS = 10**12
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,10 @@ class TransportConfig:
 
 @dataclass(frozen=True)
 class RepsConfig:
-    """REPS: an entropy of its own for every packet (arXiv 2407.21625; names in brackets are the paper's)."""
+    """REPS: an entropy of its own for every packet (arXiv 2407.21625; names in brackets are the paper's).
+
+    TrafficError for a value out of range.
+    """
 
     buffer: int = 8
     """Good entropies remembered (REPS_BUFFER_SIZE)."""
@@ -47,6 +55,17 @@ class RepsConfig:
     """Packets that explore when freezing ends (NUM_PKTS_BDP); 0: one bandwidth-delay product, from the plan."""
     freezing_ns: int = 10_000_000
     """How long exploration stops after a loss (FREEZING_TIMEOUT); 0: never. Default: uet-htsim `buffer_reps.cpp`."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("buffer", 1, MOST_BUFFERED_ENTROPIES),
+            ("entropies", 1, ENTROPIES),
+            ("explore_packets", 0, MOST_EXPLORING_PACKETS),
+            ("freezing_ns", 0, LONGEST_FREEZE_NS),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise TrafficError(f"reps: {name}={value} is not accepted; it is {least} to {most}.")
 
 
 @dataclass(frozen=True)
