@@ -26,8 +26,8 @@ from switch.native.p4runtime.errors import BatchError, P4RuntimeError
 from tests.differential.hidden_flags import zero_invalid_reads
 
 DEVICE = 1
-UNUSED_PORT = 505
-"""The CPU port of runs in which every port is an ordinary one."""
+CPU_PORT = 505
+"""The native engine's, which BMv2 runs without: to it, it is a port as any other."""
 QUEUES = 8
 SECOND = 1_000_000_000
 LAPS = 3_000
@@ -97,9 +97,9 @@ class Native:
     def __init__(
         self, *, start: int = SECOND, step: int = 1_000_000, rate_bps: int = 0, seed: int = 0
     ) -> None:
-        self.engine = Engine(None, device_id=DEVICE, cpu_port=UNUSED_PORT, priority_queues=QUEUES, seed=seed)
+        self.engine = Engine(None, device_id=DEVICE, cpu_port=CPU_PORT, priority_queues=QUEUES, seed=seed)
         for port in range(512):
-            if port not in (UNUSED_PORT, self.engine.drop_port):
+            if port not in (CPU_PORT, self.engine.drop_port):
                 self.engine.add_port(port, rate_bps)
         self.now = start
         self.step = step
@@ -143,6 +143,7 @@ class Native:
         out: list[Output] = []
         for _ in range(LAPS):
             out += self.engine.poll(self.now)
+            out += [(CPU_PORT, frame) for _, frame in self.engine.take_cpu_frames()]
             after = self.engine.next_deadline()
             if after is None:
                 if "digest" in self.engine.pending():

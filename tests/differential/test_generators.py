@@ -14,9 +14,10 @@ from tests.differential.compare import PORTS, Result, _judge, config_of, taken_b
 from tests.differential.document import Document
 from tests.differential.entries import Entries
 from tests.differential.packets import Packets, Values, Walk
-from tests.differential.targets import Native
+from tests.differential.targets import CPU_PORT, Native
 
 PROGRAMS = Path(__file__).parent / "programs"
+REFUSED = Path(__file__).parents[1] / "switch" / "programs" / "refused.p4"
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,8 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, p4r.Forwardin
     """Compiled programs by name."""
     folder = tmp_path_factory.mktemp("programs")
     made = {}
-    for name in ("keys", "metering", "checksums", "selector"):
-        compiled = compile_program(PROGRAMS / f"{name}.p4")
+    for program in (*(PROGRAMS / f"{n}.p4" for n in ("keys", "metering", "checksums", "selector")), REFUSED):
+        name, compiled = program.stem, compile_program(program)
         json_path, info_path = folder / f"{name}.json", folder / f"{name}.txtpb"
         json_path.write_text(json.dumps(compiled.json))
         info_path.write_text(compiled.p4info)
@@ -109,3 +110,14 @@ def test_what_one_switch_alone_took_is_taken_back_a_default_action_by_the_progra
     back = taken_back(default)  # DELETE of a default action is no operation of P4Runtime (9.1)
     assert back.type == p4r.Update.MODIFY
     assert back.entity.table_entry.is_default_action and not back.entity.table_entry.HasField("action")
+
+
+def test_a_frame_for_the_native_engines_cpu_port_counts_as_sent_there(
+    configs: dict[str, p4r.ForwardingPipelineConfig],
+) -> None:
+    """BMv2 runs without a CPU port, so the frame leaves it through the port of that number."""
+    native = Native()
+    native.load(configs["refused"])
+    frame = CPU_PORT.to_bytes(2, "big") + bytes(30)
+    assert native.send(1, frame) == [(CPU_PORT, frame)]
+    native.close()
