@@ -11,9 +11,10 @@ PROGRAMS ?=
 DIFFERENTIAL_ARGS ?=
 PTF_TESTS ?=
 PTF_ARGS ?=
+FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-virtual test test-sanitized bench lint conformance p4c-testdata differential ptf clean
+.PHONY: help setup demo demo-virtual test test-sanitized fuzz bench lint conformance p4c-testdata differential ptf clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -43,6 +44,9 @@ test-sanitized: setup ## the same with the C of engine, NIC and programs under A
 	else \
 		exec tools/sanitized.sh $(PYTHON) -m pytest --timeout 1500 -m "not root" $(PYTEST_ARGS); \
 	fi
+
+fuzz: setup ## coverage-guided fuzzing from the corpora that are kept on: FUZZ_ARGS="engine nic --minutes 30"
+	@$(PYTHON) -m tests.fuzz $(FUZZ_ARGS)
 
 bench: setup ## measurements, as JSON in benchmarks/out/ and as tables: [BMV2=<simple_switch_grpc> BMV2_OPTIMISED=<another build>]
 	@set -e; export XOFF_BUILD=wait; for script in $$(grep -l __main__ benchmarks/*.py); do \
