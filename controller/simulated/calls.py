@@ -37,7 +37,7 @@ class Account:
         """A call begins; it is over when the entry's `close` is called."""
         self._last += 1
         entry = _Entry(self, self._last, address, wait_for_ready, stream)
-        self._calls[entry.number] = entry
+        self.keep(entry)
         if not stream:
             self._order.append(entry.number)
         return entry
@@ -56,8 +56,12 @@ class Account:
         entry.sent += 1
         self._order.append(entry.number)
 
-    def closed(self, entry: _Entry) -> None:
-        """A call is over."""
+    def keep(self, entry: _Entry) -> None:
+        """A call is open, or somebody still waits for what it has to give."""
+        self._calls[entry.number] = entry
+
+    def forget(self, entry: _Entry) -> None:
+        """A call is over, and nobody waits."""
         self._calls.pop(entry.number, None)
 
     def take(self) -> dict[str, Any]:
@@ -79,10 +83,13 @@ class _Entry:
         self.read = 0
         self.half_closed = False
         self._account = account
+        self._alone = False
         self._reading = 0
         """How many wait for an answer."""
         self._writing = 0
         """How many wait until a message has been taken."""
+        self._over = False
+        """Its status is known. Messages that came before may not have been read yet: gRPC's threads tell of both."""
         self._fixed = {"to": address, "waits": wait, "stream": stream}
 
     def state(self) -> dict[str, Any]:
@@ -91,32 +98,40 @@ class _Entry:
             **self._fixed,
             "sent": self.sent,
             "read": self.read,
-            "reading": self._reading > 0,
+            "reading": self._alone or self._reading > 0,
             "writing": self._writing > 0,
             "half_closed": self.half_closed,
         }
 
     def wait(self) -> None:
-        """Its answer is waited for until it is over."""
-        self._reading += 1
+        """Its only answer comes with its status: it is waited for until it is over."""
+        self._alone = True
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """While the controller waits for what the call answers."""
         self._reading += 1
+        self._account.keep(self)
         try:
             yield
         finally:
             self._reading -= 1
+            self._settle()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """While the controller waits until gRPC has taken a message, which takes no simulated time."""
         self._writing += 1
+        self._account.keep(self)
         try:
             yield
         finally:
             self._writing -= 1
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._over and not self._reading and not self._writing:
+            self._account.forget(self)
 
     def send(self) -> None:
         """A message of a stream goes out."""
@@ -124,7 +139,8 @@ class _Entry:
 
     def close(self, *_: Any) -> None:
         """The call is over."""
-        self._account.closed(self)
+        self._over = True
+        self._settle()
 
 
 def account_for_calls(account: Account) -> None:
