@@ -5,7 +5,7 @@ import json
 import grpc
 import pytest
 from finsy.proto import p4r
-from p4runtime_harness import Client, Served, config_of, exact, status
+from p4runtime_harness import Client, Served, config_of, exact, lpm, status
 
 ACTION = p4r.SetForwardingPipelineConfigRequest
 MAC = 0x0A0000000001
@@ -225,3 +225,32 @@ def test_entries_of_a_lost_controller_stay(served, client):
     with status() as refused:
         insert(client)
     assert refused.code == grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_port_that_goes_down_while_the_program_changes_is_down_for_the_new_one(served, client, monkeypatch):
+    client.set_config(config_of("entities", cookie=1))
+    profile = client.id("next_hops")
+    for number, port in ((1, 2), (2, 3)):
+        member = p4r.ActionProfileMember(
+            action_profile_id=profile, member_id=number, action=client.action("mark", port, port)
+        )
+        client.insert(action_profile_member=member)
+    group = p4r.ActionProfileGroup(action_profile_id=profile, group_id=1)
+    group.members.add(member_id=1, weight=1, watch_port=b"\2")
+    group.members.add(member_id=2, weight=1, watch_port=b"\3")
+    client.insert(action_profile_group=group)
+    to_group = p4r.TableAction(action_profile_group_id=1)
+    client.insert(table_entry=client.entry("routes", [lpm(1, 0x0A000000, 8)], to_group))
+    load = served.engine.set_pipeline
+
+    def load_while_a_port_fails(program):
+        load(program)
+        served.call(served.device.port_changed, 2, False)
+
+    monkeypatch.setattr(served.engine, "set_pipeline", load_while_a_port_fails)
+    other = config_of("entities", cookie=2)
+    other.p4_device_config += b"\n"
+    client.set_config(other, ACTION.RECONCILE_AND_COMMIT)
+    for number in range(8):
+        flow = bytes(12) + b"\x10\x00" + bytes([10, 0, 0, 1]) + number.to_bytes(2, "big") + bytes(2)
+        assert [port for port, _ in served.exchange(1, flow)] == [3]

@@ -1,7 +1,6 @@
-"""One device as its P4Runtime clients see it: configurations, requests, streams, and what the data plane reports.
+"""One device as its P4Runtime clients see it: requests, streams, and what the data plane reports.
 
-Everything here runs on the event loop's thread, except reading and compiling a program, which a worker thread
-does for all devices in turn.
+Everything here runs on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -9,18 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from finsy.proto import p4r
 
-from switch.native.binding import Engine, EngineError
-from switch.native.build import BuildError
+from switch.native.binding import Engine
 from switch.native.p4runtime.arbitration import Arbitration, Notification
-from switch.native.p4runtime.config import Config, read_config
+from switch.native.p4runtime.configurations import Configurations
 from switch.native.p4runtime.errors import (
-    FAILED_PRECONDITION,
-    INVALID_ARGUMENT,
     NOT_FOUND,
     OK,
     PERMISSION_DENIED,
@@ -31,10 +25,9 @@ from switch.native.p4runtime.errors import (
     P4RuntimeError,
     raise_if_any,
 )
-from switch.native.p4runtime.pipeline import Pipeline, from_engine
+from switch.native.p4runtime.pipeline import Pipeline
 from switch.native.p4runtime.portmap import PortMap
 from switch.native.p4runtime.replication import Replication
-from switch.native.program import ProgramError
 
 STREAM_BACKLOG = 4096
 """Messages that wait for a slow client before packet-ins and digests to it are dropped."""
@@ -42,17 +35,6 @@ READ_CHUNK = 256
 """Entities in one ReadResponse."""
 MOST_READ = 1 << 18
 """Entities after which a Read is asked no further question; one question may bring more."""
-
-_ArgT = TypeVar("_ArgT")
-_ResultT = TypeVar("_ResultT")
-
-_Action = p4r.SetForwardingPipelineConfigRequest
-
-_builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="xoff-build")
-"""Reads and compiles programs: in turn, so that equal programs are compiled once."""
-
-_verified: set[bytes] = set()
-"""Digests of configurations that were realised once, so that committing them again cannot fail half-way."""
 
 
 class Stream:
@@ -113,9 +95,7 @@ class P4RuntimeDevice:
         self._clock = clock or time.monotonic_ns
         self._date = clock or time.time_ns
         self._replication = Replication(engine, self.ports)
-        self._pipeline: Pipeline | None = None
-        self._saved: Pipeline | None = None
-        """A configuration that was saved and not committed, in an engine of its own without ports."""
+        self._configurations = Configurations(engine, self.ports, self._replication)
         self._lock = asyncio.Lock()
         self._digest_timer: asyncio.TimerHandle | None = None
         self._accepting: set[asyncio.Task[None]] = set()
@@ -124,69 +104,27 @@ class P4RuntimeDevice:
     # ---- configuration ----
     async def load(self, message: p4r.ForwardingPipelineConfig) -> None:
         """Run a program from the start; raises P4RuntimeError."""
-        config = await self._in_builder(read_config, message)
-        await self._commit(config)
+        try:
+            await self._configurations.load(message)
+        finally:
+            self._changed()
 
     async def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         """SetForwardingPipelineConfig; raises P4RuntimeError."""
         self._check_device(request.device_id)
         async with self._lock:
             self._check_write(request)
-            action = request.action
-            if action == _Action.COMMIT:
-                await self._commit_saved(request)
-                return
-            if action not in (
-                _Action.VERIFY,
-                _Action.VERIFY_AND_SAVE,
-                _Action.VERIFY_AND_COMMIT,
-                _Action.RECONCILE_AND_COMMIT,
-            ):
-                raise P4RuntimeError(
-                    INVALID_ARGUMENT, "the action must be VERIFY, COMMIT or one of their pairs"
-                )
-            if not request.HasField("config"):
-                raise P4RuntimeError(INVALID_ARGUMENT, "the request has no config")
-            config = await self._in_builder(read_config, request.config)
-            if action == _Action.RECONCILE_AND_COMMIT and self._pipeline is not None:
-                if config.digest == self._pipeline.config.digest:
-                    self._pipeline.config = config
-                    return
-                await self._shadow(config, self._pipeline)
-                await self._commit(config, self._pipeline)
-            elif action in (_Action.VERIFY_AND_COMMIT, _Action.RECONCILE_AND_COMMIT):
-                if config.digest not in _verified:
-                    await self._shadow(config)
-                await self._commit(config)
-            else:
-                shadow = await self._shadow(config)
-                if action == _Action.VERIFY_AND_SAVE:
-                    self._saved = shadow
+            try:
+                await self._configurations.set(request)
+            finally:
+                self._changed()
 
     def get_config(
         self, request: p4r.GetForwardingPipelineConfigRequest
     ) -> p4r.ForwardingPipelineConfig | None:
         """GetForwardingPipelineConfig: what was asked for of the present configuration, None without one."""
         self._check_device(request.device_id)
-        pipeline = self._saved or self._pipeline
-        if pipeline is None:
-            return None
-        message = pipeline.config.message
-        kind = request.response_type
-        answer = p4r.ForwardingPipelineConfig()
-        if message.HasField("cookie"):
-            answer.cookie.CopyFrom(message.cookie)
-        if kind in (
-            p4r.GetForwardingPipelineConfigRequest.ALL,
-            p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
-        ):
-            answer.p4info.CopyFrom(message.p4info)
-        if kind in (
-            p4r.GetForwardingPipelineConfigRequest.ALL,
-            p4r.GetForwardingPipelineConfigRequest.DEVICE_CONFIG_AND_COOKIE,
-        ):
-            answer.p4_device_config = message.p4_device_config
-        return answer
+        return self._configurations.get(request.response_type)
 
     # ---- requests ----
     async def write(self, request: p4r.WriteRequest) -> None:
@@ -194,18 +132,17 @@ class P4RuntimeDevice:
         self._check_device(request.device_id)
         async with self._lock:
             self._check_write(request)
-            pipeline = self._required()
+            pipeline = self._configurations.present
             try:
                 pipeline.write(request.updates, request.atomicity)
             finally:
-                self._wake()
-                self._arm_digests()
+                self._changed()
 
     async def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.ReadResponse], BatchError | None]:
         """Read: the responses to send, and the error to end with. Raises P4RuntimeError."""
         self._check_device(request.device_id)
         async with self._lock:
-            pipeline = self._required()
+            pipeline = self._configurations.present
             responses = [p4r.ReadResponse()]
             results: list[P4RuntimeError | None] = []
             for query in request.entities:
@@ -250,7 +187,7 @@ class P4RuntimeDevice:
             elif kind == "digest_ack":
                 error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
                 self._check_primary(stream, "acknowledge digests")
-                self._required().digests.acknowledge(request.digest_ack)
+                self._configurations.present.digests.acknowledge(request.digest_ack)
                 self._arm_digests()
             else:
                 error.other.SetInParent()
@@ -294,7 +231,7 @@ class P4RuntimeDevice:
     def port_changed(self, port: int, up: bool) -> None:
         """A port came up or went down."""
         self.ports.set(port, up)
-        if self._pipeline is not None:
+        if self._pipeline is not None and not self._configurations.changing:
             self._pipeline.port_changed(port)
 
     def port_removed(self, port: int) -> None:
@@ -304,7 +241,7 @@ class P4RuntimeDevice:
 
     async def settle(self) -> None:
         """Wait until no worker thread uses the engine any more; no request may be running."""
-        await asyncio.get_running_loop().run_in_executor(_builder, lambda: None)
+        await self._configurations.settle()
 
     def close(self) -> None:
         """Stop timers."""
@@ -350,85 +287,19 @@ class P4RuntimeDevice:
             request.role, request.election_id if request.HasField("election_id") else None
         )
 
-    def _required(self) -> Pipeline:
-        pipeline = self._saved or self._pipeline
-        if pipeline is None:
-            raise P4RuntimeError(
-                FAILED_PRECONDITION, "no forwarding pipeline is set; send SetForwardingPipelineConfig first"
-            )
-        return pipeline
+    @property
+    def _pipeline(self) -> Pipeline | None:
+        return self._configurations.running
 
-    async def _commit(self, config: Config, state: Pipeline | None = None) -> None:
-        """Run `config`, with the state that `state` has then; raises P4RuntimeError."""
-        try:
-            updates = None if state is None else state.export()
-            await self._in_builder(self.engine.set_pipeline, config.program)
-            self._replication.clear()
-            self._pipeline = None
-            pipeline = Pipeline(config, self.engine, self.ports, self._replication)
-            if updates is not None:
-                pipeline.restore(updates)
-        except EngineError as error:
-            raise from_engine(error) from error
-        finally:
-            self._wake()
-        self._pipeline = pipeline
-        self._saved = None
+    def _changed(self) -> None:
+        """The engine was changed, or may have been."""
+        self._wake()
         self._arm_digests()
-
-    async def _commit_saved(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        if request.HasField("config"):
-            raise P4RuntimeError(INVALID_ARGUMENT, "COMMIT takes no config; it commits the saved one")
-        if self._saved is None:
-            raise P4RuntimeError(NOT_FOUND, "no configuration was saved; use VERIFY_AND_SAVE first")
-        await self._commit(self._saved.config, self._saved)
-
-    async def _shadow(self, config: Config, state: Pipeline | None = None) -> Pipeline:
-        """The configuration in an engine that no port leads to, with what `state` holds.
-
-        Raises P4RuntimeError(INVALID_ARGUMENT) when it cannot be realised or an update does not fit it.
-        """
-        engine = await self._in_builder(self._shadow_engine, config)
-        try:
-            pipeline = Pipeline(config, engine, self.ports, Replication(engine, self.ports))
-            if state is not None:
-                pipeline.restore(state.export())
-        except BatchError as error:
-            first = next(result for result in error.results if result is not None)
-            raise P4RuntimeError(
-                INVALID_ARGUMENT, f"the present entries do not fit the new program: {first.message}"
-            ) from error
-        except EngineError as error:
-            raise from_engine(error) from error
-        _verified.add(config.digest)
-        return pipeline
-
-    def _shadow_engine(self, config: Config) -> Engine:
-        return Engine(
-            config.program,
-            device_id=self.device_id,
-            cpu_port=self.engine.cpu_port,
-            drop_port=self.engine.drop_port,
-            timestamp_hz=self.engine.timestamp_hz,
-            priority_queues=self.engine.priority_queues,
-        )
-
-    @staticmethod
-    async def _in_builder(function: Callable[[_ArgT], _ResultT], argument: _ArgT) -> _ResultT:
-        """Run in the builder's thread; a program that cannot be built is INVALID_ARGUMENT."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(_builder, function, argument)
-        except BuildError as error:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"the program cannot be compiled: {error}") from error
-        except ProgramError as error:
-            raise P4RuntimeError(INVALID_ARGUMENT, f"p4_device_config: {error}") from error
-        except EngineError as error:
-            raise from_engine(error) from error
 
     def _packet_out(self, stream: Stream, packet: p4r.PacketOut) -> None:
         try:
             self._check_primary(stream, "send packets")
-            frame = self._required().packets.packet_out(packet)
+            frame = self._configurations.present.packets.packet_out(packet)
             self.engine.rx(self.engine.cpu_port, frame, self._clock())
         finally:
             self._wake()
