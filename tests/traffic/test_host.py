@@ -140,8 +140,10 @@ def test_stop_silences_the_senders_and_the_worker_ends_with_its_input(
         pass
     worker.command("stop")
     worker.until("stopped")
-    settled = [worker.until("progress")["bytes_received"] for _ in range(4)]
-    assert settled[-1] == settled[-2] > 0
+    before = -1
+    while (received := worker.until("progress")["bytes_received"]) != before:
+        before = received
+    assert 0 < received < 64 << 20
     assert worker.close() == 0
 
 
