@@ -68,7 +68,16 @@ def _in_folder(context: RunContext, folder: RunFolder, display: Display) -> Summ
         else:
             from xoff.clocks.simulation import VirtualRun
 
-            _until_interrupted(VirtualRun(context, files, folder, display).run)
+            run = VirtualRun(context, files, folder, display)
+            try:
+                _until_interrupted(run.run)
+            except Interrupted as interruption:
+                if not run.stopped:
+                    raise
+                write_reports(folder.path)
+                raise Interrupted(
+                    f"{interruption} A report of what had happened by then is in {folder.path}."
+                ) from None
     except (ProgramError, EngineError, BuildError) as error:
         raise XoffError(f"the native switch cannot run {context.program.name}: {error}") from None
     with display.phase("writing the report"):

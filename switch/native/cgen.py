@@ -247,7 +247,8 @@ class _Generator:
         if table.key:
             body.add(f"uint64_t key[{table.key_words or 1}];")
             self.build_key(table, body)
-            body.add("if (xf_table_used(table)) entry = xf_lookup(table, key);")
+            if table.meter:
+                body.add("entry = xf_lookup(table, key);")
         if table.meter:
             target = self.reader.target(_field_param(self.program.direct_meters[table.meter].target), body)
             body.add("if (entry) {")
@@ -263,7 +264,10 @@ class _Generator:
             profile = next(p for p in self.program.profiles.values() if p.index == table.profile)
             if profile.selector:
                 selector = f"select{profile.index}(x, P)"
-        body.add(f"xf_apply(x, table, entry, {selector}, &act);")
+        if table.key and not table.meter:
+            body.add(f"entry = xf_match(x, table, key, {selector}, &act);")
+        else:
+            body.add(f"xf_apply(x, table, entry, {selector}, &act);")
         self.tracing.point(body, TABLE, str(table.index), "xf_entry_handle(entry)", "act.action")
         body.add("switch (act.action) {")
         for action in table.actions:

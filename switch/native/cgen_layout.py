@@ -347,7 +347,8 @@ def store(base: str, at: int, count: int, value: str) -> list[str]:
 class Packer:
     """Writes values of given widths one after the other, most significant bit first, to bytes at a C pointer.
 
-    Runs that end at a byte boundary within 64 bits are written with whole stores; the statements use a variable `v`.
+    What ends at a byte boundary is written with whole stores, of 64 bits where that much has come together: who reads
+    the bytes again soon in larger pieces would have to wait for smaller ones. The statements use a variable `v`.
     """
 
     def __init__(self, lines: list[str], base: str) -> None:
@@ -372,31 +373,44 @@ class Packer:
             self.at += width
             return
         if self._bits() + width > 64:
+            self._store_whole()
+        if self._bits() + width > 64:
             self.flush()
         self.run.append((value, width))
-        if (self.at + self._bits()) % 8 == 0:
+        if self._bits() == 64 or (self.at % 8 and (self.at + self._bits()) % 8 == 0):
             self.flush()
 
     def _bits(self) -> int:
         return sum(width for _, width in self.run)
 
+    def _store_whole(self) -> None:
+        """Emit as much as ends at a byte boundary."""
+        if self.at % 8:
+            return
+        bits = count = whole = 0
+        for number, (_, width) in enumerate(self.run, 1):
+            bits += width
+            if bits % 8 == 0:
+                count, whole = number, bits
+        if not whole:
+            return
+        left, parts = whole, []
+        for value, width in self.run[:count]:
+            left -= width
+            if width:
+                parts.append(f"(uint64_t){value} << {left}" if left else f"(uint64_t){value}")
+        self.lines.append(f"v = {' | '.join(parts)};")
+        self.lines += store(self.base, self.at // 8, whole // 8, "v")
+        self.at += whole
+        self.run = self.run[count:]
+
     def flush(self) -> None:
         """Emit what was added."""
-        bits = self._bits()
-        if bits and self.at % 8 == 0 and bits % 8 == 0:
-            left, parts = bits, []
-            for value, width in self.run:
-                left -= width
-                if width:
-                    parts.append(f"(uint64_t){value} << {left}" if left else f"(uint64_t){value}")
-            self.lines.append(f"v = {' | '.join(parts)};")
-            self.lines += store(self.base, self.at // 8, bits // 8, "v")
-            self.at += bits
-        else:
-            for value, width in self.run:
-                if width:
-                    self.lines.append(f"xf_put_bits({self.base}, {self.at}, {width}, (uint64_t){value});")
-                self.at += width
+        self._store_whole()
+        for value, width in self.run:
+            if width:
+                self.lines.append(f"xf_put_bits({self.base}, {self.at}, {width}, (uint64_t){value});")
+            self.at += width
         self.run = []
 
 

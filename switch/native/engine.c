@@ -284,30 +284,6 @@ void engine_reach(xf_engine *e, uint64_t now) {
     if (e->based && ps_of(e, now) > e->now) e->now = ps_of(e, now);
 }
 
-void engine_look_ahead(const xf_engine *e, xf_ahead *out) {
-    uint32_t id, ready, cls = XF_CLASSES - 1;
-    out->packet = NULL;
-    out->queue = NULL;
-    out->leaves = UINT32_MAX;
-    if (!e->events.count) {
-        out->port = NULL;
-        return;
-    }
-    id = e->events.heap[0].id;
-    out->port = e->ports[id % XF_MAX_PORTS];
-    if (id / XF_MAX_PORTS == EV_ARRIVE) {
-        out->packet = out->port->flight.head;
-        out->leaves = out->port->number;
-    } else if (id / XF_MAX_PORTS == EV_START) {
-        ready = out->port->nonempty & ~(uint32_t)out->port->paused;
-        if (!ready) return;
-        while (!(ready & (1u << cls))) cls--;
-        out->cls = cls;
-        out->queue = &out->port->queues[cls];
-        out->packet = out->queue->packets.head;
-    }
-}
-
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out) {
     run(e, clock_in(e, now), 1);
     if (e->next_sweep != XF_NEVER && now >= e->next_sweep) engine_sweep(e);

@@ -71,18 +71,6 @@ XF_INLINE int loss_takes(xf_loss *l) {
     return lost;
 }
 
-/* The entries that the last pass of a port hit, for whoever fetches memory ahead: the next pass will likely hit them too.
- * They may be gone meanwhile. */
-#define XF_TRAIL 8
-typedef struct xf_step {
-    const xf_entry *entry;
-    const void *bucket;
-    const xf_table *table;
-} xf_step;
-typedef struct xf_trail {
-    xf_step at[XF_TRAIL];
-} xf_trail;
-
 typedef struct xf_port {
     uint32_t number;
     uint8_t exists, up;
@@ -96,7 +84,6 @@ typedef struct xf_port {
     xf_list flight, loop;
     uint64_t *next; /* where the far end looks for the next arrival, while it takes frames from `flight` (windows.c) */
     uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
-    xf_trail ingress, egress;
     xf_queue queues[XF_CLASSES];
     uint64_t drop_packets[XF_DROP_REASONS], drop_bytes[XF_DROP_REASONS];
 } xf_port;
@@ -204,6 +191,8 @@ struct xf_table {
     uint32_t bucket_mask;
     uint32_t entry_count;
     uint64_t hits, misses;
+    uint16_t args_at; /* word of an entry at which its arguments begin */
+    uint8_t noted;    /* entries are told of hits */
     xf_tuple **tuples; /* by max_rank, highest first */
     uint32_t tuple_count, tuple_room, next_tuple;
     xf_entry **handles; /* by handle; a free slot is NULL */
@@ -313,14 +302,6 @@ int ring_take(xf_ring *r, uint32_t *kind, uint64_t *time, uint64_t *words, uint3
 
 /* ---- the engine ---- */
 
-/* Interleaved counters or registers with a cell for each port, or for each port and class. */
-#define XF_ROWS 8
-typedef struct xf_rows {
-    const uint8_t *at;
-    uint32_t bytes; /* of a row */
-    uint8_t by_class;
-} xf_rows;
-
 struct xf_engine {
     xf_mutex mutex;
     xf_mutex *lock; /* atomic: `mutex`, or that of the fabric it has joined; changes while both are held */
@@ -351,8 +332,6 @@ struct xf_engine {
     xf_value_set *value_sets;
     xf_crc *crcs; /* by calculation */
 
-    xf_rows rows[XF_ROWS];
-    uint32_t row_count;
     xf_events events;
     xf_port *ports[XF_MAX_PORTS];
     xf_queue_settings settings[XF_CLASSES]; /* of ports to come */
@@ -405,15 +384,6 @@ void engine_rx(xf_engine *e, uint32_t port, xf_packet *p, uint64_t now);
 void engine_poll(xf_engine *e, uint64_t now, xf_list *out);
 uint64_t engine_deadline(const xf_engine *e);
 void engine_reach(xf_engine *e, uint64_t now); /* as a poll at a time when nothing is due */
-/* What the engine's next event will touch; pointers that may be fetched ahead but not relied upon. */
-typedef struct xf_ahead {
-    const xf_port *port;
-    const xf_queue *queue;
-    const xf_packet *packet;
-    uint32_t cls;    /* of the packet's queue */
-    uint32_t leaves; /* the port through which a frame will leave the engine, or UINT32_MAX */
-} xf_ahead;
-void engine_look_ahead(const xf_engine *e, xf_ahead *out);
 /* Something waits for a control thread, or no longer. */
 XF_INLINE void engine_tell(xf_engine *e, uint32_t bit) { atomic_put(&e->pending, atomic_peek(&e->pending) | bit); }
 XF_INLINE void engine_told(xf_engine *e, uint32_t bit) { atomic_put(&e->pending, atomic_peek(&e->pending) & ~bit); }

@@ -68,7 +68,6 @@ void fabric_reschedule(xf_fabric *f, uint32_t number) {
         if (due < f->next[number]) f->next[number] = due;
         return;
     }
-    if (n->kind == ENGINE) engine_look_ahead(n->self, &n->ahead);
     set_due(f, number, due < f->now ? f->now : due);
 }
 
@@ -135,80 +134,6 @@ static void poll(xf_fabric *f, uint32_t number) {
     fabric_reschedule(f, number);
 }
 
-/* ---- fetching ahead ----
- *
- * A large fabric does not fit the processor's caches, and an event touches its data through chains of pointers. So each
- * node's next event is looked at while its data is at hand (when it is rescheduled), and fetched when the node has come
- * near the top of the queue: first what is known by address, then, for the node that is next, what that points to. */
-
-#define PHV_FETCHED 1280u /* bytes */
-
-static void fetch(const void *from, uint32_t bytes) {
-    uint32_t i;
-    for (i = 0; i < bytes; i += 64) XF_PREFETCH((const uint8_t *)from + i);
-}
-
-static void fetch_trail(const xf_trail *trail) {
-    uint32_t i;
-    for (i = 0; i < XF_TRAIL; i++) {
-        fetch(trail->at[i].entry, 128);
-        XF_PREFETCH(trail->at[i].bucket);
-        XF_PREFETCH(trail->at[i].table);
-    }
-}
-
-static void fetch_rows(const xf_engine *e, uint32_t port, uint32_t cls) {
-    uint32_t i;
-    for (i = 0; i < e->row_count; i++) {
-        const xf_rows *rows = &e->rows[i];
-        fetch(rows->at + (size_t)(rows->by_class ? port * XF_CLASSES + cls : port) * rows->bytes, rows->bytes);
-    }
-}
-
-/* The engine that the frame will arrive at, as far as addresses are known. */
-static const xf_port *far_port(const xf_fabric *f, const node *n) {
-    const peer *far;
-    if (n->ahead.leaves >= n->port_count) return NULL;
-    far = &n->peers[n->ahead.leaves];
-    if (far->node == UINT32_MAX || f->nodes[far->node].kind != ENGINE) return NULL;
-    return ((const xf_engine *)f->nodes[far->node].self)->ports[far->port];
-}
-
-static void fetch_ahead(const xf_fabric *f) {
-    uint32_t i, end = f->count < 5 ? f->count : 5, next = 1;
-    const node *n;
-    const xf_packet *p;
-    const xf_port *far;
-    for (i = 1; i < end; i++) {
-        n = &f->nodes[f->heap[i].node];
-        if (i > 1 && before(f->heap[i], f->heap[next])) next = i;
-        if (n->kind == GONE || n->kind == FOREIGN) continue;
-        fetch(n->self, 256);
-        if (n->ahead.port) fetch(n->ahead.port, XF_OFFSET(xf_port, queues));
-        if (n->ahead.queue) fetch(n->ahead.queue, 128);
-        if (n->ahead.packet) fetch(n->ahead.packet, sizeof *n->ahead.packet);
-        if (n->ahead.leaves < n->port_count && n->peers[n->ahead.leaves].node != UINT32_MAX)
-            fetch(f->nodes[n->peers[n->ahead.leaves].node].self, 256);
-    }
-    if (end < 2) return;
-    n = &f->nodes[f->heap[next].node];
-    p = n->ahead.packet;
-    if (n->kind != ENGINE || !p) return;
-    XF_PREFETCH(&((const xf_engine *)n->self)->events.heap);
-    if (p->next) XF_PREFETCH(p->next);
-    if (n->ahead.leaves == UINT32_MAX) {
-        if (p->phv) fetch(p->phv, PHV_FETCHED);
-        fetch(p->data - 64, 128);
-        fetch_trail(&n->ahead.port->egress);
-        fetch_rows(n->self, n->ahead.port->number, n->ahead.cls);
-    } else if ((far = far_port(f, n))) {
-        fetch(p->data, 128);
-        fetch(far, XF_OFFSET(xf_port, queues));
-        fetch_trail(&far->ingress);
-        fetch_rows(f->nodes[n->peers[n->ahead.leaves].node].self, far->number, p->cls & (XF_CLASSES - 1));
-    }
-}
-
 int fabric_run(xf_fabric *f, uint64_t until, int ask) {
     int result = XF_IDLE, breath = BREATH, reports = ask & XF_ASK_REPORTS;
     ask &= ~XF_ASK_REPORTS;
@@ -222,7 +147,6 @@ int fabric_run(xf_fabric *f, uint64_t until, int ask) {
         f->now = f->heap[0].due;
         f->entered = f->reported = 0;
         while (f->heap[0].due <= f->now) {
-            fetch_ahead(f);
             poll(f, f->heap[0].node);
         }
         f->instants++;
@@ -447,8 +371,6 @@ void xf_fabric_read(xf_fabric *f, xf_fabric_stats *out) {
 }
 
 /* ---- the end ---- */
-
-void fabric_forget(xf_engine *e) { e->fabric->nodes[e->node].ahead.packet = NULL; }
 
 void fabric_leave(xf_engine *e) {
     xf_fabric *f = e->fabric;

@@ -91,6 +91,5 @@ xf_pool *fabric_pool_for(xf_fabric *f, uint32_t header_bytes);
 xf_phvs *fabric_phvs_for(xf_fabric *f, uint32_t bytes);
 void fabric_changed(xf_fabric *f); /* ports or their delays */
 void fabric_leave(xf_engine *e);
-void fabric_forget(xf_engine *e); /* packets that were looked at ahead are gone */
 
 #endif

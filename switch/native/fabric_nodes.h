@@ -20,7 +20,6 @@ typedef struct node {
     uint32_t place, port_count; /* in the heap */
     int tapped;
     peer *peers;
-    xf_ahead ahead; /* of an engine */
 } node;
 
 typedef struct item {

@@ -35,7 +35,6 @@ void engine_unload(xf_engine *e) {
     free(e->meters);
     free(e->value_sets);
     free(e->crcs);
-    e->row_count = 0;
     e->tables = NULL;
     e->profiles = NULL;
     e->counters = NULL;
@@ -53,18 +52,6 @@ void engine_unload(xf_engine *e) {
     e->phvs = NULL;
     e->program = NULL;
     e->next_sweep = XF_NEVER;
-}
-
-static void rows_find(xf_engine *e, const xf_array_desc *d, uint32_t count, xf_counter **counters, uint64_t **words) {
-    uint32_t i;
-    for (i = 0; i < count && e->row_count < XF_ROWS; i++) {
-        xf_rows *rows = &e->rows[e->row_count];
-        if (d[i].first != i || (d[i].size != XF_MAX_PORTS && d[i].size != XF_MAX_PORTS * XF_CLASSES)) continue;
-        rows->at = counters ? (const uint8_t *)counters[i] : (const uint8_t *)words[i];
-        rows->bytes = d[i].stride * (uint32_t)(counters ? sizeof(xf_counter) : sizeof(uint64_t));
-        rows->by_class = d[i].size != XF_MAX_PORTS;
-        e->row_count++;
-    }
 }
 
 static int load(xf_engine *e, const xf_program *p) {
@@ -109,8 +96,6 @@ static int load(xf_engine *e, const xf_program *p) {
         else e->registers[i] = e->registers[d->first] + d->offset;
         if (!e->registers[i]) return XF_ENOMEM;
     }
-    rows_find(e, p->counters, p->counter_count, e->counters, NULL);
-    rows_find(e, p->registers, p->register_count, NULL, e->registers);
     for (i = 0; i < p->meter_count; i++) {
         e->meters[i] = calloc(p->meters[i].size + 1ul, sizeof(xf_meter));
         if (!e->meters[i]) return XF_ENOMEM;

@@ -36,7 +36,6 @@ static void context(xf_engine *e, xf_ctx *x) {
     x->checksum_error = 0;
     x->source = NULL;
     x->source_list = 0;
-    x->trail = x->trail_end = NULL;
     x->engine = e;
     x->tables = e->tables;
     x->counters = e->counters;
@@ -135,10 +134,6 @@ void ingress_pass(xf_engine *e, xf_packet *p, uint32_t port, uint32_t instance, 
         x.source = source;
         x.source_list = list;
         if (e->compat && instance != XF_NORMAL) x.ticks = 0;
-        if (instance == XF_NORMAL && e->ports[port]) {
-            x.trail = e->ports[port]->ingress.at;
-            x.trail_end = x.trail + XF_TRAIL;
-        }
         prog->ingress(&x, p->phv);
         if (again) packet_free(again);
         again = NULL;
@@ -246,8 +241,6 @@ int egress_pass(xf_engine *e, xf_packet *p, xf_port *port, uint32_t cls) {
     x.deq_timedelta = x.ticks - p->enq_ticks;
     x.deq_qdepth = (uint32_t)port->queues[cls].count;
     x.truncate = p->truncate;
-    x.trail = port->egress.at;
-    x.trail_end = x.trail + XF_TRAIL;
     prog->egress(&x, p->phv);
     p->packet_length = x.packet_length;
     egress_clone(e, &x, p);

@@ -136,7 +136,6 @@ struct xf_ctx {
     const void *source; /* PHV whose field list is copied into a re-entering packet after its reset, or NULL */
     uint32_t source_list;
 
-    struct xf_step *trail, *trail_end; /* where look-ups that hit are noted */
     xf_engine *engine;
     xf_table **tables;
     xf_counter **counters;
@@ -157,10 +156,10 @@ struct xf_ctx {
 
 /* The entry that `key` hits, or NULL. */
 xf_entry *xf_lookup(xf_table *table, const uint64_t *key);
-/* Whether it has entries at all. */
-int xf_table_used(const xf_table *table);
 /* Counts the hit and executes nothing: fills `act` with what to run. `selector` is the hash for groups. */
 void xf_apply(xf_ctx *x, xf_table *table, xf_entry *entry, uint64_t selector, xf_act *act);
+/* Both; returns the entry. */
+xf_entry *xf_match(xf_ctx *x, xf_table *table, const uint64_t *key, uint64_t selector, xf_act *act);
 uint32_t xf_entry_meter(xf_ctx *x, xf_table *table, xf_entry *entry);
 uint32_t xf_meter_execute(xf_ctx *x, uint32_t meter, uint64_t index, uint32_t *color); /* 0: index out of bounds */
 void xf_out_of_bounds(xf_ctx *x);

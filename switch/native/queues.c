@@ -9,6 +9,8 @@
 #include "engine.h"
 #include "fabric.h"
 
+#define PHV_FETCHED 1216u /* bytes */
+
 void count_drop(xf_engine *e, enum xf_drop reason, uint32_t port, uint32_t bytes) {
     e->drop_packets[reason]++;
     e->drop_bytes[reason] += bytes;
@@ -99,6 +101,17 @@ void port_enqueue(xf_engine *e, xf_packet *pkt, uint32_t number, uint32_t cls) {
     }
 }
 
+/* What lies in a queue has left the caches when its turn comes. */
+static void fetch_queued(const xf_packet *next) {
+    uint32_t i;
+    XF_PREFETCH(next->data - 64);
+    XF_PREFETCH(next->data);
+    for (i = 0; i < PHV_FETCHED; i += 64) XF_PREFETCH((const uint8_t *)next->phv + i);
+    if (!next->next) return;
+    XF_PREFETCH(next->next);
+    XF_PREFETCH((const uint8_t *)next->next + 64);
+}
+
 void port_start(xf_engine *e, xf_port *p) {
     uint32_t ready = p->nonempty & ~(uint32_t)p->paused, cls = XF_CLASSES - 1, sent = 0;
     xf_queue *q;
@@ -119,6 +132,7 @@ void port_start(xf_engine *e, xf_port *p) {
     q->bytes -= pkt->packet_length;
     if (!XF_LIKELY(!e->buffer_size)) buffer_release(e, q, pkt->packet_length);
     if (!q->count) p->nonempty &= (uint8_t)~(1u << cls);
+    else fetch_queued(q->packets.head);
     p->in_start = 1;
     if (egress_pass(e, pkt, p, cls)) {
         sent = pkt->length;
@@ -166,7 +180,6 @@ void port_clear(xf_engine *e, xf_port *p, enum xf_drop reason) {
     xf_list queued = {NULL, NULL};
     uint32_t c;
     xf_packet *pkt;
-    if (e->fabric) fabric_forget(e);
     for (c = 0; c < XF_CLASSES; c++) {
         xf_queue *q = &p->queues[c];
         while ((pkt = list_pop(&q->packets))) {

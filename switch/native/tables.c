@@ -40,9 +40,7 @@ static int beats(const xf_entry *a, const xf_entry *b) {
     return a->rank != b->rank ? a->rank > b->rank : a->rest->sequence < b->rest->sequence;
 }
 
-int xf_table_used(const xf_table *t) { return t->entry_count != 0; }
-
-xf_entry *xf_lookup(xf_table *t, const uint64_t *key) {
+XF_INLINE xf_entry *look_up(xf_table *t, const uint64_t *key) {
     const xf_table_desc *d = t->desc;
     uint32_t n = d->key_words, i, k;
     xf_entry *best = NULL;
@@ -66,30 +64,22 @@ xf_entry *xf_lookup(xf_table *t, const uint64_t *key) {
     return best;
 }
 
-static const uint64_t *entry_args(const xf_table_desc *d, const xf_entry *e) {
-    return e->words + d->key_words + d->range_words;
+static void note_hit(const xf_ctx *x, const xf_table *t, xf_entry *e) {
+    if (t->desc->with_counters) {
+        e->rest->packets++;
+        e->rest->bytes += x->ingress_length;
+    }
+    if (t->desc->with_timeout) e->rest->last_hit = x->now;
 }
 
-void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *act) {
+XF_INLINE void apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *act) {
     if (e) {
         t->hits++;
-        if (t->desc->with_counters) {
-            e->rest->packets++;
-            e->rest->bytes += x->ingress_length;
-        }
-        if (t->desc->with_timeout) e->rest->last_hit = x->now;
-        if (x->trail != x->trail_end) {
-            if (x->trail->entry != e) {
-                x->trail->entry = e;
-                x->trail->table = t;
-                x->trail->bucket = t->buckets ? t->buckets + (e->hash & t->bucket_mask) : NULL;
-            }
-            x->trail++;
-        }
+        if (t->noted) note_hit(x, t, e);
         act->hit = 1;
         if (e->action != XF_NO_ACTION) {
             act->action = e->action;
-            act->args = entry_args(t->desc, e);
+            act->args = e->words + t->args_at;
             return;
         }
         if (profile_pick(t->profile, e->ref_group, e->ref, selector, act)) return;
@@ -100,6 +90,16 @@ void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *ac
     }
     act->action = t->fallback.action;
     act->args = t->fallback.args;
+}
+
+xf_entry *xf_lookup(xf_table *t, const uint64_t *key) { return look_up(t, key); }
+
+void xf_apply(xf_ctx *x, xf_table *t, xf_entry *e, uint64_t selector, xf_act *act) { apply(x, t, e, selector, act); }
+
+xf_entry *xf_match(xf_ctx *x, xf_table *t, const uint64_t *key, uint64_t selector, xf_act *act) {
+    xf_entry *e = t->entry_count ? look_up(t, key) : NULL;
+    apply(x, t, e, selector, act);
+    return e;
 }
 
 uint32_t xf_entry_meter(xf_ctx *x, xf_table *t, xf_entry *e) {
@@ -322,6 +322,8 @@ void table_remove(xf_table *t, xf_entry *e) {
 int table_init(xf_table *t, const xf_table_desc *d, xf_profile *profile) {
     t->desc = d;
     t->profile = profile;
+    t->args_at = (uint16_t)(d->key_words + d->range_words);
+    t->noted = d->with_counters || d->with_timeout;
     t->fallback_args = calloc(d->arg_words ? d->arg_words : 1, sizeof(uint64_t));
     if (!t->fallback_args) return XF_ENOMEM;
     t->fallback.args = t->fallback_args;

@@ -199,6 +199,8 @@ static uint64_t collect(xf_fabric *f, const node *n, uint64_t end) {
     return rest;
 }
 
+/* ---- playing ---- */
+
 static void poll(xf_fabric *f, const node *n, uint64_t now) {
     xf_list out = {NULL, NULL};
     f->polls++;
@@ -209,15 +211,19 @@ static void poll(xf_fabric *f, const node *n, uint64_t now) {
 
 static void play(xf_fabric *f, uint32_t number, uint64_t end) {
     node *n = &f->nodes[number];
-    uint64_t rest = collect(f, n, end), last = 0, due;
-    uint32_t last_from = UINT32_MAX, i = 0, count = f->arrivals.count;
-    const arrival *a = f->arrivals.at;
+    uint64_t rest, last = 0, due;
+    uint32_t last_from = UINT32_MAX, i = 0, count;
+    const arrival *a;
     if (n->kind == NATIVE) n->type->begin(n->self);
+    rest = collect(f, n, end);
+    a = f->arrivals.at;
+    count = f->arrivals.count;
     for (;;) {
         due = fabric_deadline(f, number);
         if (due < f->now) due = f->now;
         if (i < count && (due > a[i].time || (due == a[i].time && (number > a[i].from ||
                                               (last == a[i].time && last_from == a[i].from))))) {
+            if (i + 2 < count) XF_PREFETCH(a[i + 2].packet->data);
             last = a[i].time;
             last_from = a[i].from;
             f->traversals++;

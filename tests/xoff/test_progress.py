@@ -6,8 +6,9 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
-from xoff.progress import Display
+from xoff.progress import Display, TimeLeftColumn, time_left
 
 
 def terminal(file: io.StringIO, kind: str) -> Console:
@@ -37,6 +38,29 @@ def test_where_no_line_can_be_redrawn_every_phase_is_one_plain_line(console: str
     with display.transfer("allreduce: 16 ranks", 4096) as bar:
         bar.update(4096)
     assert log.getvalue() == "starting [20] P4 switches\nallreduce: 16 ranks\n"
+
+
+def test_where_no_line_can_be_redrawn_a_long_workload_tells_how_far_it_is() -> None:
+    log = io.StringIO()
+    display = Display(console=Console(file=log, force_terminal=False))
+    with display.transfer("allreduce: 16 ranks", 40 << 20) as bar:
+        for done in range(41):
+            bar.update(done << 20, f"{done} us")
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "allreduce: 16 ranks" and len(lines) == 20
+    assert lines[10].startswith("  50%: 20.0 MiB of 40.0 MiB  20 us")
+
+
+def test_a_live_line_says_how_long_it_will_take() -> None:
+    clock = iter((0.0, 1.0, 2.0, 3.0))
+    now = [next(clock)]
+    progress = Progress(TimeLeftColumn(), get_time=lambda: now[0])
+    task = progress.add_task("", total=1000)
+    for now[0] in clock:
+        progress.update(task, advance=1)
+    assert time_left(progress.tasks[0]) == "about 16 min 37 s left"
+    progress.update(task, completed=1000)
+    assert time_left(progress.tasks[0]) == ""
 
 
 def test_a_line_that_stays_is_not_broken() -> None:

@@ -36,6 +36,10 @@ READY_SECONDS = 60.0
 """Time that a user's controller has to program the fabric, as the built-in one."""
 
 
+START_SECONDS, SWITCH_SECONDS = 60.0, 1.0
+"""Wall time that programming a fabric may take, and each of its switches: a busy machine needs the most of it."""
+
+
 class Control(Protocol):
     """What a run asks of a controller."""
 
@@ -115,7 +119,7 @@ async def make_control(
         return control
     controller = FabricController(context.plan, addresses, program, emit, timestamp_hz=timestamp_hz)
     try:
-        await controller.start()
+        await controller.start(timeout=START_SECONDS + SWITCH_SECONDS * len(addresses))
     except ControllerError as error:
         records.close()
         raise XoffError(str(error)) from None

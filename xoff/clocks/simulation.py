@@ -161,11 +161,16 @@ class VirtualRun:
         self.endpoints: list[Endpoint] = []
         self.exchange: Exchange | None = None
         """What passes between the switches and a controller in a process of its own."""
+        self.stopped = False
+        """Cancelled while the workload was under way: the run was brought to an orderly end before it said so."""
         self._stride_ns = STEP_NS
         self._flush: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
-        """Build, program, simulate, record."""
+        """Build, program, simulate, record.
+
+        Cancelled during the workload it raises CancelledError with complete records of what has happened so far.
+        """
         folder, display, context = self.folder, self.display, self.context
         records_path = folder.path / "records"
         folder.facts |= {
@@ -212,13 +217,15 @@ class VirtualRun:
                 switch.sampler.sample(self.clock.now, everything=True)
             for endpoint in self.endpoints:
                 endpoint.sample(self.clock.now)
-            if context.experiment.hold:
+            if context.experiment.hold and not self.stopped:
                 stack.enter_context(shown_to_shell(context.plan, self.program, addresses))
                 await hold(display)
         folder.facts["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         folder.facts["wall_seconds"]["total"] = round(time.monotonic() - begun, 3)
         folder.facts["link_traversals"] = self.clock.traversals
         folder.save()
+        if self.stopped:
+            raise asyncio.CancelledError
 
     async def _start_switches(self, records: RecordFile, stack: AsyncExitStack) -> dict[str, str]:
         context = self.context
@@ -288,7 +295,7 @@ class VirtualRun:
         next_sample = begin
         total = self.context.payload_bytes
         with self.display.transfer(f"{self.context.workload.name} in virtual time", total) as bar:
-            while not self._finished() and clock.now < limit:
+            while not self.stopped and not self._finished() and clock.now < limit:
                 if clock.now >= next_sample:
                     self._sample()
                     next_sample = clock.now + sample
@@ -311,6 +318,8 @@ class VirtualRun:
         for endpoint in self.endpoints:
             for id, reason in endpoint.failed.items():
                 records("note", clock.now, text=f"message {id} failed: {reason}")
+        if self.stopped:
+            records("note", clock.now, text="stopped before its end")
         self.folder.facts["finished"] = finished
 
     async def _settle(self, control: Control) -> None:
@@ -350,7 +359,7 @@ class VirtualRun:
     async def _advance(self, until: int, bar: TransferBar | None, control: Control) -> None:
         """Run to `until` or to the workload's end, a step at a time so that Ctrl-C and the display get their turn."""
         clock = self.clock
-        while clock.now < until and not (bar is not None and self._finished()):
+        while clock.now < until and not (bar is not None and (self._finished() or self.stopped)):
             await self._step(min(until, clock.now + STEP_NS), bar, control)
 
     async def _step(self, until: int, bar: TransferBar | None, control: Control) -> None:
@@ -364,8 +373,13 @@ class VirtualRun:
             if bar is not None:
                 done = sum(endpoint.progress()["bytes_received"] for endpoint in self.endpoints)
                 bar.update(done, format_time(self.clock.now))
-            await asyncio.sleep(0)
-            over = bar is not None and self._finished()
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:  # what has happened so far is worth a report
+                if bar is None:
+                    raise
+                self.stopped = True
+            over = bar is not None and (self._finished() or self.stopped)
             going = self.clock.now < until and not over and self.exchange is None
         await self._deliver(control)
 
