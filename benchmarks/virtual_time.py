@@ -81,6 +81,7 @@ def measure(k: int, congestion: str, size: int, load_balancing: str, shift: int)
         mtu=MTU,
         workload=f"permutation:bytes={size}" + (f",shift={shift}" if shift else ""),
         congestion_control=congestion,
+        telemetry="host" if congestion == "hpcc" else "off",
         load_balancing=load_balancing,
         sample="1ms",
         time_limit="1s",
