@@ -189,8 +189,9 @@ def _compare(
             written.append(update)
     # Queues are never crowded here, so no clock shows what depends on the time spent in one.
     chance = document.uses("modify_field_rng_uniform") or document.reads("deq_timedelta")
-    alone = document.uses(*LOOPS) or document.egress_state() or document.reads("enq_qdepth", "deq_qdepth")
-    probe = Probe(config, written) if document.uses(*LOOPS) else None
+    circles = document.uses(*LOOPS) or document.loops()
+    alone = circles or document.egress_state() or document.reads("enq_qdepth", "deq_qdepth")
+    probe = Probe(config, written) if circles else None
     source = Packets(document, values, random, PORTS, given.frames)
     left = packets
     while left > 0:
@@ -241,13 +242,16 @@ class Probe:
             native.write(update)
         return native
 
+    def _circled(self) -> int:
+        """Packets, and runs of a parser or an action, that were stopped."""
+        return self._native.engine.drops()["loop"][0] + self._native.engine.faults()["parser_loops"]
+
     def leaves(self, packet: tuple[int, bytes]) -> bool:
         """Whether the switch is ever done with it."""
-        engine = self._native.engine
-        before = engine.drops()["loop"]
+        before = self._circled()
         try:
             self._native.send(*packet)
-            if engine.drops()["loop"] != before:
+            if self._circled() != before:
                 raise Endless
         except Endless:
             self._native.close()
@@ -302,6 +306,11 @@ def _shown(ports: list[tuple[int, list[bytes]]]) -> str:
     return str({port: [data.hex() for data in frames] for port, frames in ports})
 
 
+def over_thrift(value: int) -> int:
+    """A register's value as BMv2's Thrift runtime tells it: in 64 bits with a sign, the nearest that fits."""
+    return max(-(1 << 63), min(value, (1 << 63) - 1))
+
+
 def _state(result: Result, ours: Sequence[Reads], theirs: Reads) -> None:
     """Compare what the native switch has under every clock with what BMv2 has."""
 
@@ -320,7 +329,7 @@ def _state(result: Result, ours: Sequence[Reads], theirs: Reads) -> None:
             judge(f"direct counter of {name}, {key!r}", entries, theirs.direct[name].get(key))
     for name in sorted(ours[0].registers.keys() & theirs.registers.keys()):
         for index, other in enumerate(theirs.registers[name]):
-            judge(f"register {name}[{index}]", [r.registers[name][index] for r in ours], other)
+            judge(f"register {name}[{index}]", [over_thrift(r.registers[name][index]) for r in ours], other)
     for name in sorted(ours[0].digests.keys() | theirs.digests.keys()):
         lists: list[list[bytes]] = [r.digests.get(name, []) for r in ours]
         result.state += len(lists[0])

@@ -53,6 +53,16 @@ class Document:
         """Whether an action calls one of these primitives."""
         return any(p["op"] in ops for _, p in self.primitives)
 
+    def loops(self) -> bool:
+        """Whether an action jumps back, as a `for` loop does."""
+        for action in self.root["actions"]:
+            for place, primitive in enumerate(action["primitives"]):
+                if primitive["op"] in ("_jump", "_jump_if_zero"):
+                    target = primitive["parameters"][-1]["value"]
+                    if int(target, 16) <= place:
+                        return True
+        return False
+
     def egress_state(self) -> bool:
         """Whether egress, whose four threads BMv2 does not keep in order, reads or writes state."""
         stateful = {"register_read", "register_write", "count", "execute_meter"}

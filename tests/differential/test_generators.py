@@ -10,7 +10,7 @@ import pytest
 from finsy.proto import p4r
 
 from compiler import compile_program
-from tests.differential.compare import PORTS, Result, _judge, config_of, taken_back
+from tests.differential.compare import PORTS, Result, _judge, config_of, over_thrift, taken_back
 from tests.differential.document import Document
 from tests.differential.entries import Entries
 from tests.differential.packets import Packets, Values, Walk
@@ -121,3 +121,23 @@ def test_a_frame_for_the_native_engines_cpu_port_counts_as_sent_there(
     frame = CPU_PORT.to_bytes(2, "big") + bytes(30)
     assert native.send(1, frame) == [(CPU_PORT, frame)]
     native.close()
+
+
+def test_an_action_that_jumps_back_loops_and_one_that_jumps_ahead_does_not(
+    configs: dict[str, p4r.ForwardingPipelineConfig],
+) -> None:
+    root = json.loads(configs["keys"].p4_device_config)
+
+    def document(*targets: str) -> Document:
+        jumps = [{"op": "_jump", "parameters": [{"type": "hexstr", "value": target}]} for target in targets]
+        return Document({**root, "actions": [{"id": 0, "primitives": jumps}]})
+
+    assert document("0x1", "0x0").loops()
+    assert document("0x0").loops()
+    assert not document("0x1", "0x2").loops()
+
+
+def test_registers_too_wide_for_thrift_are_told_as_the_nearest_number() -> None:
+    assert over_thrift(1 << 127) == over_thrift(1 << 63) == (1 << 63) - 1
+    assert over_thrift(-(1 << 80)) == -(1 << 63)
+    assert over_thrift(-5) == -5
