@@ -5,7 +5,9 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from bmv2_files import read_pcap, simple_switch, tool, write_pcap
@@ -186,11 +188,14 @@ def test_the_process_waits_then_works_the_files_off_and_goes_on_serving(process,
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become nobody")
-def test_files_need_no_root(tmp_path):
+def test_files_need_no_root():
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own is closed to others
+        Path(folder).chmod(0o777)
+        forward_without_root(Path(folder))
+
+
+def forward_without_root(tmp_path: Path) -> None:
     json_path, _ = compiled("queues")
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o055)
     program = tmp_path / "queues.json"
     program.write_text(json_path.read_text())
     capture(tmp_path / "p1_in.pcap", [(T, frame(1))])
