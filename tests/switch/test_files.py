@@ -239,7 +239,6 @@ def test_simple_switch_writes_the_same_files(process, tmp_path):
         (2, bytes.fromhex("000000000009" + head + "1003") + bytes(60)),
         (1, bytes.fromhex("000000000009" + head + "1007" + "00000000 0000 03 00") + bytes(60)),
         (1, bytes.fromhex("000000000009" + head + "100a" + "00000000 0007 03 00") + bytes(60)),
-        (1, bytes.fromhex("0000000000")),
     ]
     expected = simple_switch(compiled("entities")[0], frames, [1, 2], commands, wait=5)
     for port in (1, 2):
