@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -85,7 +84,7 @@ class RecordWriter:
 
 
 class OrderedRecords:
-    """Records that come in any order and are written in the order of time, those of one time as they came."""
+    """Records that come in any order and are written in the order of time, then of nodes' names, then as they came."""
 
     def __init__(self, writer: RecordWriter) -> None:
         self._writer = writer
@@ -98,7 +97,7 @@ class OrderedRecords:
     def flush(self) -> None:
         """Write what is kept; nothing that comes later is of an earlier time."""
         kept, self._kept = self._kept, []
-        kept.sort(key=itemgetter(0))
+        kept.sort(key=lambda record: (record[0], record[2].get("node", "")))
         self._writer.write_all(kept)
 
 

@@ -59,4 +59,6 @@ def test_windows_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(Outlook, "not_before", lambda self, now: now)
     instants = lab.run(tmp_path / "instants", **RUNS[name])
     assert windows.summary["records_sha256"] == instants.summary["records_sha256"]
+    for file in (instants.folder / "records").iterdir():
+        assert (windows.folder / "records" / file.name).read_bytes() == file.read_bytes(), file.name
     assert carried(windows) == carried(instants)
