@@ -25,14 +25,17 @@ from test_fabric import frames as fabric_frames
 
 from compiler import compile_cached
 from compiler.cache import cache_folder
-from switch.native import abi, build
+from switch.native import abi, build, compilers
 from switch.native.binding import Engine
 from switch.native.packetloop import PacketLoop
 from switch.native.program import Program
 from switch.native.trace import trace_packet
 from xoff.clocks.fabric import FabricClock
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler on PATH")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler on PATH"),
+    pytest.mark.skipif(compilers.sanitized(), reason="with sanitizers a program has one build"),
+]
 PROGRAMS = ("decisions", "headers", "state", "tables", "entities")
 XF_EABI = -8
 
