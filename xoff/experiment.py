@@ -66,7 +66,7 @@ class Experiment:
     telemetry: str = _option(
         "off", "INT-MD 2.1: off, host (NICs add and strip it), edge (first and last switch do)"
     )
-    congestion_control: str = _option("dcqcn", "dcqcn[:preset=paper] | hpcc | none")
+    congestion_control: str = _option("dcqcn", "dcqcn[:preset=paper] | hpcc | mprdma | none")
     rate: str = _option("100Gbps", "rate of every link of a generated topology, in fabric units")
     delay: str = _option("1us", "propagation delay of every link, in fabric units")
     time_scale: float = _option(

@@ -103,6 +103,7 @@ def summarise(data: RunData) -> Summary:
         "drops_lossless": lossless_drops,
         "host_discards": host_discards,
         "retransmissions": len(data.retransmits),
+        "retransmitted_packets": sum(m["retransmitted"] for m in data.messages),
         "path_spread": path_spread(data),
         "queue_peak_bytes": max((b for series in data.queues.values() for _, b in series), default=0),
         "wall_seconds": data.meta.get("wall_seconds", {}),

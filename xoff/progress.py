@@ -108,7 +108,7 @@ class TransferBar:
     def update(self, done: int, note: str = "") -> None:
         """`done` bytes have arrived so far."""
         if self._progress is not None:
-            detail = f"{format_bytes(done)} of {format_bytes(self._total)}  {note}"
+            detail = f"{format_bytes(done)} of {format_bytes(self._total)}" + (f"  {note}" if note else "")
             self._progress.update(self._task, completed=done, detail=detail)
             part = done * PLAIN_PARTS // max(1, self._total)
             if self._say is not None and self._told < part < PLAIN_PARTS:

@@ -20,6 +20,21 @@ SIZES = packets(1_000_000, 1024)
 UNDISTURBED = (sum(SIZES) + max(SIZES)) * byte_ps(RATE) / 1000 + 2_000
 
 
+def test_what_is_sent_again_is_what_was_lost_or_came_out_of_order(tmp_path: Path) -> None:
+    """Every packet is needed once; under go-back-N nothing is sent again but what did not arrive in its turn."""
+    outcome = run(
+        tmp_path, topology=STAR.format(4), mtu=1024, pfc=False, congestion_control="none",
+        workload={"kind": "incast", "senders": 3, "bytes": 400_000},
+        classes={3: {"queue_limit_bytes": 40_000}},
+    )  # fmt: skip
+    summary = outcome.summary
+    assert summary["finished"] and summary["drops"].keys() == {"queue"}
+    discarded = summary["host_discards"]
+    assert discarded.keys() <= {"out_of_order", "duplicate"}
+    assert summary["retransmitted_packets"] == summary["drops_total"] + sum(discarded.values())
+    assert summary["retransmitted_packets"] > summary["retransmissions"] > 0
+
+
 def test_a_link_that_is_down_drops_and_the_transfer_goes_on_when_it_is_up(tmp_path: Path) -> None:
     outcome = run(
         tmp_path, **PAIR,

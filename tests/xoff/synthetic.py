@@ -85,7 +85,7 @@ def write_run(folder: Path, *, deadlocked: bool = False) -> Path:
                     rate=1e11,
                 )
             write("message", 100 * MS, id=i, src=f"h{i}", dst=dst, bytes=1_000_000, sport=50000 + i, qp=i, post=0,
-                  start=0, end=(100 - 10 * i) * MS, retransmitted=0)  # fmt: skip
+                  start=0, end=(100 - 10 * i) * MS, retransmitted=4 * (i == 1))  # fmt: skip
         write("cnp", 55 * MS, node="h0", qp=1, dir="tx")
         write("cnp", 56 * MS, node="h1", qp=1, dir="rx")
         write("retransmit", 57 * MS, node="h1", qp=1, psn=7, cause="nak")

@@ -51,6 +51,20 @@ def test_where_no_line_can_be_redrawn_a_long_workload_tells_how_far_it_is() -> N
     assert lines[10].startswith("  50%: 20.0 MiB of 40.0 MiB  20 us")
 
 
+def test_a_plain_line_without_a_note_has_no_gap_before_the_time_that_is_left() -> None:
+    log = io.StringIO()
+    display = Display(console=Console(file=log, force_terminal=False))
+    with display.transfer("allreduce: 16 ranks", 40 << 20) as bar:
+        for done in range(41):
+            bar.update(done << 20)
+    told = log.getvalue().splitlines()[1:]
+    assert told
+    for line in told:
+        amount, *left = line.split(", ")
+        assert amount.endswith(" MiB of 40.0 MiB")
+        assert all(time.startswith("about ") for time in left)
+
+
 def test_a_live_line_says_how_long_it_will_take() -> None:
     clock = iter((0.0, 1.0, 2.0, 3.0))
     now = [next(clock)]

@@ -11,7 +11,7 @@ from xoff.errors import XoffError
 from xoff.metrics import summarise
 from xoff.report.hpcc_files import hpcc_ip, standalone_fct_ns, write_hpcc_files
 from xoff.report.page import write_page
-from xoff.report.table import remarks
+from xoff.report.table import remarks, rows
 from xoff.rundata import PauseInterval, pause_intervals, read_run
 from xoff.waitfor import cycle_at, describe
 
@@ -60,7 +60,9 @@ def test_cumulative_records_count_once(run):
     assert summary["ecn_marked_packets"] == 9
     assert summary["drops"] == {"queue_limit": 5}
     assert (summary["drops_total"], summary["drops_lossless"]) == (5, 0)
-    assert (summary["cnps_sent"], summary["cnps_received"], summary["retransmissions"]) == (1, 1, 1)
+    assert (summary["cnps_sent"], summary["cnps_received"]) == (1, 1)
+    assert (summary["retransmissions"], summary["retransmitted_packets"]) == (1, 4)
+    assert dict(rows(summary))["retransmissions"] == "1, 4 packets"
 
 
 def test_pause_time_is_in_fabric_seconds(run):

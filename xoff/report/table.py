@@ -18,6 +18,11 @@ def _by_reason(counts: dict[str, int]) -> str:
     return ", ".join(f"{reason} {count:,}" for reason, count in counts.items()) or "none"
 
 
+def _retransmissions(summary: Summary) -> str:
+    times = f"{summary['retransmissions']:,}"
+    return f"{times}, {summary['retransmitted_packets']:,} packets" if summary["retransmissions"] else times
+
+
 def headline(summary: Summary) -> Rows:
     """The few figures that say how a run went."""
     result: Rows = []
@@ -78,8 +83,8 @@ def rows(summary: Summary) -> Rows:
     result += [
         ("ECN-marked packets", f"{summary['ecn_marked_packets']:,}"),
         ("CNPs sent / received", f"{summary['cnps_sent']:,} / {summary['cnps_received']:,}"),
-        ("PFC XOFF sent / received", f"{summary['pfc_xoff_sent']:,} / {summary['pfc_xoff_received']:,}"),
-        ("PFC XON sent / received", f"{summary['pfc_xon_sent']:,} / {summary['pfc_xon_received']:,}"),
+        ("PFC XOFF, switches out/in", f"{summary['pfc_xoff_sent']:,} / {summary['pfc_xoff_received']:,}"),
+        ("PFC XON, switches out/in", f"{summary['pfc_xon_sent']:,} / {summary['pfc_xon_received']:,}"),
         (
             "time paused, all queues",
             f"{format_time(summary['paused_seconds'] * 1e9)} in {summary['pauses']:,} pauses",
@@ -87,7 +92,7 @@ def rows(summary: Summary) -> Rows:
         ("drops in the fabric", drops),
         ("drops in lossless classes", f"{summary['drops_lossless']:,}"),
         ("discarded by hosts", _by_reason(summary["host_discards"])),
-        ("retransmissions", f"{summary['retransmissions']:,}"),
+        ("retransmissions", _retransmissions(summary)),
         ("path spread (max / mean)", "-" if spread is None else f"{spread:.2f}"),
         ("deepest queue", format_bytes(summary["queue_peak_bytes"])),
     ]
