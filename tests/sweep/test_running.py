@@ -64,6 +64,21 @@ def test_comparison_plots_are_drawn(finished: Path) -> None:
     assert "completion_us-over-workload.senders-by-ecn.png" in plots
 
 
+def test_off_a_terminal_a_finished_point_is_one_line_however_much_is_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = {"workload.senders": [1], "classes.3.ecn_kmin_bytes": [40000], "load_balancing": ["spray"],
+            "congestion_control": ["none"]}  # fmt: skip
+    run_sweep(small(grid=grid), tmp_path, workers=1)
+    (line,) = capsys.readouterr().err.splitlines()
+    settings, took = line.rsplit(": ", 1)
+    assert settings.split() == [
+        "1/1", "workload.senders=1", "classes.3.ecn_kmin_bytes=40000", "load_balancing=spray",
+        "congestion_control=none",
+    ]  # fmt: skip
+    assert len(settings) > 80 and took.endswith(" s")
+
+
 def test_finished_points_are_not_run_again_and_new_ones_are(finished: Path, tmp_path: Path) -> None:
     before = stamps(finished)
     rows = run_sweep(

@@ -20,7 +20,7 @@ def _by_reason(counts: dict[str, int]) -> str:
 
 def _retransmissions(summary: Summary) -> str:
     times = f"{summary['retransmissions']:,}"
-    return f"{times}, {summary['retransmitted_packets']:,} packets" if summary["retransmissions"] else times
+    return f"{times} times, {summary['retransmitted_packets']:,} packets" if summary["retransmissions"] else times
 
 
 def headline(summary: Summary) -> Rows:

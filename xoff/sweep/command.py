@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -54,7 +55,9 @@ def sweep(
     rows = run_sweep(plan, folder, workers or os.cpu_count() or 1, dask, keep_runs)
     failed = [row for row in rows if row["error"]]
     err.print(
-        f"table: [bold]{folder / FILE}[/bold] ({len(rows)} rows), plots: {folder / 'plots'}", highlight=False
+        f"table: [bold]{escape(str(folder / FILE))}[/bold] ({len(rows)} rows), plots: {escape(str(folder / 'plots'))}",
+        highlight=False,
+        soft_wrap=True,
     )
     if failed:
         raise XoffError(f"{len(failed)} of {len(rows)} points failed; the first says: {failed[0]['error']}")
@@ -112,7 +115,9 @@ def _run(
                 bar.advance(task)
                 if not err.is_terminal:
                     took = "failed" if row["error"] else f"{row['wall_seconds']:.1f} s"
-                    err.print(f"{number}/{len(left)} {point.settings}: {took}", highlight=False, markup=False)
+                    settings = " ".join(f"{key}={value}" for key, value in point.settings.items())
+                    line = f"{number}/{len(left)} {settings}: {took}"
+                    err.print(line, highlight=False, markup=False, soft_wrap=True)
                 yield point, row
     finally:
         pool.close()
