@@ -62,7 +62,7 @@ def test_cumulative_records_count_once(run):
     assert (summary["drops_total"], summary["drops_lossless"]) == (5, 0)
     assert (summary["cnps_sent"], summary["cnps_received"]) == (1, 1)
     assert (summary["retransmissions"], summary["retransmitted_packets"]) == (1, 4)
-    assert dict(rows(summary))["retransmissions"] == "1 times, 4 packets"
+    assert dict(rows(summary))["retransmissions"] == "1 time, 4 packets"
 
 
 def test_pause_time_is_in_fabric_seconds(run):

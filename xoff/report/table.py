@@ -19,8 +19,10 @@ def _by_reason(counts: dict[str, int]) -> str:
 
 
 def _retransmissions(summary: Summary) -> str:
-    times = f"{summary['retransmissions']:,}"
-    return f"{times} times, {summary['retransmitted_packets']:,} packets" if summary["retransmissions"] else times
+    times = summary["retransmissions"]
+    if not times:
+        return "0"
+    return f"{times:,} {'time' if times == 1 else 'times'}, {summary['retransmitted_packets']:,} packets"
 
 
 def headline(summary: Summary) -> Rows:
