@@ -3,7 +3,9 @@
 Whatever the file does (raise, loop for ever, exit) ends no more than this process. The first line of standard input
 is a JSON object with the switches' addresses; every record that the file emits is printed as
 `{"event": "record", "record": {…}}`, its own printing goes to standard error. `ready` is printed when it emits a record
-of kind `ready` or returns. End of file on standard input cancels it and, a second later, ends the process.
+of kind `ready` or returns. End of file on standard input cancels it and, a second later, ends the process. Both streams
+are the run's alone: what the file, a library or a process of its own writes to descriptor 1 is in the log, and
+descriptor 0 is empty.
 
 With `--simulated` its event loop runs on the time of a simulation (controller/simulated/): a line `now NS` on standard
 input sets it, `down ADDRESS` and `up ADDRESS` say that a switch goes away and is back. Whenever the controller has
@@ -32,10 +34,10 @@ GRACE_S = 1.0
 
 def main(arguments: list[str]) -> int:
     """Run the controller to its end; 0, or 1 after an error."""
-    out, sys.stdout = sys.stdout, sys.stderr
+    commands, out = _keep_streams()
     plan, file = FabricPlan.read(Path(arguments[0])), Path(arguments[1])
-    process = _Simulated(out) if "--simulated" in arguments[2:] else _Process(out)
-    addresses: dict[str, str] = json.loads(sys.stdin.readline())
+    process = _Simulated(commands, out) if "--simulated" in arguments[2:] else _Process(commands, out)
+    addresses: dict[str, str] = json.loads(commands.readline())
     try:
         process.run(file, plan, addresses)
     except ControllerError as error:
@@ -51,10 +53,23 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _keep_streams() -> tuple[TextIO, TextIO]:
+    """Standard input and output under other descriptors, which no process of the controller's inherits."""
+    commands = os.fdopen(os.dup(0), encoding="utf-8")
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return commands, out
+
+
 class _Process:
     """Runs the controller on the system's time."""
 
-    def __init__(self, out: TextIO, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, commands: TextIO, out: TextIO, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._commands = commands
         self._out = out
         self._loop = loop or asyncio.new_event_loop()
 
@@ -97,7 +112,7 @@ class _Process:
             _say(self._out, event="record", record=record)
 
     def _listen(self, task: asyncio.Task[None]) -> None:
-        for line in sys.stdin:
+        for line in self._commands:
             self.heard(line)
         timer = threading.Timer(GRACE_S, os._exit, (0,))
         timer.daemon = True
@@ -111,9 +126,9 @@ class _Process:
 class _Simulated(_Process):
     """Runs it on the time of a simulation."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, commands: TextIO, out: TextIO) -> None:
         self._clock = SimulatedLoop(self._idle)
-        super().__init__(out, self._clock)
+        super().__init__(commands, out, self._clock)
         self._account = Account()
         self._ready = False
         self._heard = 0

@@ -44,9 +44,11 @@ def parse_balancing(text: str) -> Balancing:
             raise XoffError(
                 f"reps has no parameter {key!r}{did_you_mean(key, PARAMETERS)}; there is {', '.join(PARAMETERS)}."
             )
+        if PARAMETERS[key] in values:
+            raise XoffError(f"reps: {key} is given twice.")
         if key == "freezing":
             values[PARAMETERS[key]] = parse_time(value)
-        elif value.isdecimal() and len(value) < 10:
+        elif value.removeprefix("-").isdecimal() and len(value) < 20:
             values[PARAMETERS[key]] = int(value)
         else:
             raise XoffError(f"reps: {key}={value!r} is not a whole number.")

@@ -81,6 +81,11 @@ def test_a_topology_file_that_announces_millions_of_nodes_is_refused(xoff, tmp_p
         ("--congestion-control", "dcqcn:order=3", "up to 2"),
         ("--congestion-control", "dcqcn:min_rate_bps=0", "above 0"),
         ("--congestion-control", "hpcc:eta=0", "above 0"),
+        ("--congestion-control", "dcqcn:g=0.01,g=0.02", "g is given twice"),
+        ("--congestion-control", "dcqcn:preset=paper,preset=lab", "preset is given twice"),
+        ("--load-balancing", "reps:buffer=8,buffer=9", "buffer is given twice"),
+        ("--load-balancing", "reps:buffer=-1", "buffer=-1 is not accepted; it is 1 to 64"),
+        ("--load-balancing", "reps:buffer=99999999999", "buffer=99999999999 is not accepted; it is 1 to 64"),
         ("--congestion-control", "hpcc:max_stage=inf", "is not accepted"),
         ("--rate", "1", "1 b/s cannot be emulated"),
         ("--rate", "1e999", "at most 1000 Tb/s"),
@@ -141,6 +146,7 @@ def test_a_class_policy_that_no_switch_could_follow_is_refused(experiment, class
         ("{at: 1us, set_load_balancing: {mode: magic}}", "mode is one of ecmp, spray, adaptive"),
         ("{at: 1us, set_load_balancing: {mode: reps}}", "mode is one of ecmp, spray, adaptive"),
         ("{at: 1us, set_rate: {switch: l1, towards: h1, rate: 1e400}}", "at most 1000 Tb/s"),
+        ("{at: 1us, set_rate: {switch: l1, towards: h1, rate: 1bps}}", "1 b/s cannot be emulated"),
         ("{at: 1us, pfc_storm: {host: h1, duration: 1e300s}}", "must be at most"),
     ],
 )
@@ -154,6 +160,7 @@ def test_an_action_that_cannot_be_carried_out_is_refused_before_the_run(experime
         ("pfc: true\npfc: false\n", "pfc is given twice"),
         ("topology: {kind: ring, n: 3, n: 4}\n", "n is given twice"),
         ("classes: []\n", "classes must be a mapping"),
+        ("receiver: {h1: 0}\n", "receiver: h1: rate 0 must be at least 1 bit/s"),
         ("routes: {}\n", "routes must be a list"),
         ("actions: " + "[" * 5000 + "]" * 5000 + "\n", "not valid YAML"),
         ("a: &a [x,x]\nb: &b [*a,*a]\n", "unknown key 'a'"),
@@ -201,6 +208,18 @@ def run_file(xoff, monkeypatch, capsys, tmp_path):
 )
 def test_a_controller_of_ones_own_ends_no_more_than_its_process(run_file, text, sentence):
     assert sentence in run_file("--controller", "mine.py", text + "\n")
+
+
+def test_what_a_controller_writes_and_reads_is_not_the_runs(run_file):
+    body = """
+import os, sys
+async def main(plan, devices, emit):
+    os.write(1, b'{"event":"idle"}\\n{"event":"record"}\\n')
+    os.system("echo garbage")
+    sys.__stdout__.write('{"event":"error","message":"none"}\\n')
+    raise RuntimeError(f"it read {os.read(0, 1)} and {sys.stdin.read()!r}")
+"""
+    assert "RuntimeError: it read b'' and ''" in run_file("--controller", "mine.py", body)
 
 
 @pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1e9)"])

@@ -102,7 +102,7 @@ def test_reps_takes_its_parameters_by_name():
         ("spray:buffer=4", "load_balancing: spray has no parameters"),
         ("reps:bufer=4", "load_balancing: reps has no parameter 'bufer' .did you mean 'buffer'"),
         ("reps:buffer", "load_balancing: reps: buffer='' is not a whole number"),
-        ("reps:entropies=-1", "load_balancing: reps: entropies='-1' is not a whole number"),
+        ("reps:entropies=-1", "load_balancing: reps: entropies=-1 is not accepted"),
         ("reps:freezing=long", "load_balancing: .*long"),
     ],
 )

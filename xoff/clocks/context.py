@@ -11,7 +11,7 @@ from topologies.plan import FabricPlan, SwitchPlan
 from traffic.build import EndpointConfig, TrafficOptions, build_hosts
 from traffic.collectives import Workload, ideal_ns, payload_share
 from traffic.nic.config import CongestionConfig, ReceiverConfig
-from xoff.actions import Action, check_actions, parse_actions
+from xoff.actions import Action, check_actions, parse_actions, rate_of
 from xoff.errors import XoffError
 from xoff.experiment import Experiment
 from xoff.prepare import Program, build_plan, compile_program
@@ -58,6 +58,9 @@ def make_context(experiment: Experiment) -> RunContext:
     workload = build_workload(experiment.workload, plan, experiment.seed)
     actions = parse_actions(experiment.actions)
     check_actions(plan, actions)
+    for action in actions:
+        if action.kind == "set_rate":
+            _check_rate(str(action), rate_of(action), plan, experiment)
     congestion = congestion_config(experiment.congestion_control)
     receivers = {}
     for host, rate in experiment.receiver.items():
@@ -65,7 +68,10 @@ def make_context(experiment: Experiment) -> RunContext:
             raise XoffError(
                 f"receiver: there is no host {host!r}; hosts: {', '.join(h.name for h in plan.hosts)}."
             )
-        receivers[host] = ReceiverConfig(drain_bps=parse_rate(rate))
+        try:
+            receivers[host] = ReceiverConfig(drain_bps=parse_rate(rate))
+        except XoffError as error:
+            raise XoffError(f"receiver: {host}: {error}.") from None
     endpoints = build_hosts(
         plan,
         workload,
@@ -81,14 +87,19 @@ def make_context(experiment: Experiment) -> RunContext:
 
 def _check_rates(plan: FabricPlan, experiment: Experiment) -> None:
     """XoffError when a link is too slow for the numbers in which the P4 program counts time."""
-    hz = TIMESTAMP_HZ[experiment.clock]
     slowest = min(port.rate_bps for switch in plan.switches for port in switch.ports)
+    _check_rate("rate", slowest, plan, experiment)
+
+
+def _check_rate(what: str, rate_bps: int, plan: FabricPlan, experiment: Experiment) -> None:
+    """XoffError when `what` asks for a rate (fabric bit/s) that the P4 program cannot count with."""
+    hz = TIMESTAMP_HZ[experiment.clock]
     try:
-        pause_ticks(plan.wall_rate(slowest), hz)
-        byte_ticks(plan.wall_rate(slowest), hz)
+        pause_ticks(plan.wall_rate(rate_bps), hz)
+        byte_ticks(plan.wall_rate(rate_bps), hz)
     except FixedPointError as error:
         how = "" if experiment.scale == 1 else f" at time_scale {experiment.scale:g}"
-        raise XoffError(f"rate: {format_rate(slowest)}{how} cannot be emulated: {error}.") from None
+        raise XoffError(f"{what}: {format_rate(rate_bps)}{how} cannot be emulated: {error}.") from None
 
 
 def _check_controller(choice: str) -> None:
@@ -110,6 +121,8 @@ def congestion_config(text: str) -> CongestionConfig:
             raise XoffError(
                 f"congestion_control: {pair!r} is not understood; write {name}:preset=… or {name}:g=0.01."
             )
+        if key in parameters or (key == "preset" and preset):
+            raise XoffError(f"congestion_control: {key} is given twice.")
         if key == "preset":
             preset = value
             continue
