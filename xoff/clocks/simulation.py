@@ -211,7 +211,8 @@ class VirtualRun:
             folder.facts["wall_seconds"]["ready"] = round(time.monotonic() - begun, 3)
             with folder.phase("workload"):
                 await self._simulate(control, records)
-            await self._deliver(control)
+            if not self.stopped:  # a controller that does not come to rest would keep us
+                await self._deliver(control)
             await control.collect()
             for switch in self.switches.values():
                 switch.sampler.sample(self.clock.now, everything=True)
@@ -295,21 +296,24 @@ class VirtualRun:
         next_sample = begin
         total = self.context.payload_bytes
         with self.display.transfer(f"{self.context.workload.name} in virtual time", total) as bar:
-            while not self.stopped and not self._finished() and clock.now < limit:
-                if clock.now >= next_sample:
-                    self._sample()
-                    next_sample = clock.now + sample
-                if self.exchange is not None and happenings.due:
-                    await self.exchange.settle(tell_time=True)
-                while (step := happenings.take_due()) is not None:
-                    await step.run()
-                    await self._settle(control)
-                    if step.note:
-                        self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
-                        records("note", clock.now, text=step.note)
-                next_at = happenings.next_at()
-                until = min(next_sample, limit, limit if next_at is None else next_at)
-                await self._advance(until, bar, control)
+            try:
+                while not self.stopped and not self._finished() and clock.now < limit:
+                    if clock.now >= next_sample:
+                        self._sample()
+                        next_sample = clock.now + sample
+                    if self.exchange is not None and happenings.due:
+                        await self.exchange.settle(tell_time=True)
+                    while (step := happenings.take_due()) is not None:
+                        await step.run()
+                        await self._settle(control)
+                        if step.note:
+                            self.display.say(f"{format_time(clock.now - begin)}: {step.note}")
+                            records("note", clock.now, text=step.note)
+                    next_at = happenings.next_at()
+                    until = min(next_sample, limit, limit if next_at is None else next_at)
+                    await self._advance(until, bar, control)
+            except asyncio.CancelledError:  # while the controller had the word
+                self.stopped = True
         for note in happenings.never_happened():
             records("note", clock.now, text=f"{TOO_LATE}: {note}")
         finished = self._finished()
