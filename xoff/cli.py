@@ -263,6 +263,21 @@ def trace(
 
     `xoff trace --program prog.json --p4info prog.p4info.txtpb --packet 0011… --port 1`
     """
+    of_fabric = {
+        "SWITCH": switch,
+        "--from": sender,
+        "--to": receiver,
+        "--experiment": file,
+        "--topology": topology,
+    }
+    of_program = {"--p4info": p4info, "--entries": entries, "--packet": packet}
+    strays = (
+        of_program if program is None and sender is not None else of_fabric if program is not None else {}
+    )
+    for name, value in strays.items():
+        if value is not None:
+            other = "goes with --program" if program is None else "does not go with it"
+            raise XoffError(f"trace: --program traces one switch, without a fabric; {name} {other}.")
     if program is not None:
         from switch.trace import main as trace_one
 

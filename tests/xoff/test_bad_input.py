@@ -106,6 +106,18 @@ def test_an_option_that_cannot_be_is_refused_with_what_would_be_accepted(xoff, o
 
 
 @pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--from", "h1", "--to", "h2", "--packet", "0011"), "--packet goes with --program"),
+        (("--program", "p.json", "--from", "h1"), "--from does not go with it"),
+        (("e1", "--program", "p.json", "--packet", "00"), "SWITCH does not go with it"),
+    ],
+)
+def test_a_trace_of_a_fabric_and_of_one_program_at_once_is_refused(xoff, arguments, sentence):
+    assert sentence in xoff("trace", *arguments)
+
+
+@pytest.mark.parametrize(
     ("classes", "sentence"),
     [
         ("{9: {}}", "a class being 0 to 7"),
