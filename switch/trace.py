@@ -45,7 +45,7 @@ class TracedSwitch:
     ) -> None:
         """`entries` are command lines. Raises TraceError, ProgramError, BuildError, EngineError."""
         text = _read(program)
-        loaded = Program.from_text(text, None if p4info is None else _read(p4info))
+        loaded = Program.from_text(text, None if p4info is None else _read_p4info(p4info))
         self.engine = Engine(loaded, cpu_port=cpu_port, drop_port=DROP_PORT, traced=True)
         ports = [port for port in (*PORTS, LOOP_PORT) if port != cpu_port]
         for port in ports:
@@ -129,6 +129,19 @@ def _frame(text: str) -> bytes:
         raise TraceError(
             "--packet takes pairs of hexadecimal digits, as in 0001020304050a0b0c0d0e0f0800"
         ) from None
+
+
+def _read_p4info(path: Path) -> str:
+    """Text that P4Runtime would take, too."""
+    from finsy.proto import p4i
+    from google.protobuf import text_format
+
+    text = _read(path)
+    try:
+        text_format.Parse(text, p4i.P4Info())
+    except text_format.ParseError as error:
+        raise TraceError(f"{path} is not P4Info text: {error}") from None
+    return text
 
 
 def _read(path: Path) -> str:

@@ -195,6 +195,13 @@ def test_a_wrong_entry_is_told_with_its_line():
     )
 
 
+def test_a_p4info_that_is_none_is_refused(tmp_path):
+    json_path, _ = compiled("entities")
+    (tmp_path / "wrong").write_text("root:x:0:0:root:/root:/bin/bash\n")
+    with pytest.raises(TraceError, match="wrong is not P4Info text: 1:1"):
+        TracedSwitch(json_path, tmp_path / "wrong")
+
+
 def test_the_command_prints_words_or_json(tmp_path):
     json_path, p4info = compiled("entities")
     (tmp_path / "entries.txt").write_text("\n".join(ENTRIES))
