@@ -79,3 +79,12 @@ def test_the_example_actions_are_ones():
     from xoff.actions import parse_actions
 
     assert parse_actions(yaml.safe_load(block.group())["actions"])
+
+
+def test_the_example_sweep_is_the_one_that_the_page_shows():
+    from xoff.sweep.grid import read_sweep
+
+    path = REPOSITORY / "docs" / "sweep.yaml"
+    page = (REPOSITORY / "docs" / "sweeps.md").read_text()
+    assert "".join(f"    {line}\n" for line in path.read_text().splitlines()) in page
+    assert len(read_sweep(path).points) == 36
