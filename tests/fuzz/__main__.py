@@ -91,6 +91,8 @@ def _search(target: str, command: list[str], minutes: float, more: Sequence[Path
 
 def _keep(target: str, kept: Path, findings: Path) -> None:
     """The smallest inputs first, until the archive is as large as it may be; what did harm once always."""
+    if not any(kept.iterdir()):
+        raise SystemExit(f"fuzz: {target}: nothing came of merging; its corpus stays as it was")
     inputs = [path.read_bytes() for path in findings.iterdir() if path.stat().st_size <= 8 * LONGEST]
     for path in sorted(kept.iterdir(), key=lambda path: (path.stat().st_size, path.name)):
         inputs.append(path.read_bytes())

@@ -15,7 +15,9 @@ with atheris.instrument_imports(include=[f"{name}." for name in NAMES], enable_l
 def main() -> None:
     """Search until libFuzzer's arguments say that it is enough."""
     target = TARGETS[sys.argv[1]]
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], target.one)
+    # libFuzzer starts itself again, through a shell, to merge inputs.
+    again = f"{sys.executable} -m tests.fuzz.search {sys.argv[1]}"
+    atheris.Setup([again, *sys.argv[2:]], target.one)
     atheris.Fuzz()
 
 
