@@ -140,7 +140,8 @@ def compile_cached(
 ) -> Compiled:
     """As `compile_program`, but what was compiled before is read from `cache_dir` (made when missing).
 
-    The key is the preprocessed text, the path (it is in the JSON) and the compiler's sources.
+    The key is the preprocessed text, the path (it is in the JSON) and the compiler's sources. OSError names the folder
+    when it cannot be written.
     """
     source = preprocess(Path(path), [Path(d) for d in include_dirs], defines)
     key = hashlib.sha256()
@@ -155,18 +156,20 @@ def compile_cached(
         pass
     compiled = compile_source(source)
     folder.mkdir(parents=True, exist_ok=True)
+    stored = {
+        "json": compiled.json,
+        "p4info": compiled.p4info,
+        "entries": compiled.entries,
+        "warnings": [vars(w) for w in compiled.warnings],
+    }
     handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    with os.fdopen(handle, "w") as out:
-        json.dump(
-            {
-                "json": compiled.json,
-                "p4info": compiled.p4info,
-                "entries": compiled.entries,
-                "warnings": [vars(w) for w in compiled.warnings],
-            },
-            out,
-        )
-    Path(name).replace(file)
+    try:
+        with os.fdopen(handle, "w") as out:
+            json.dump(stored, out)
+        Path(name).replace(file)
+    except OSError as error:  # a full disk: the error of a write names no file
+        Path(name).unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, os.fspath(folder)) from None
     return compiled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -191,3 +192,14 @@ def test_the_module_runs_alone(good: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "alone.json").exists()
+
+
+def test_a_full_disk_names_the_cache_and_leaves_nothing_there(good, tmp_path, monkeypatch):
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("compiler.driver.json.dump", full)
+    with pytest.raises(OSError) as told:
+        compile_cached(good, tmp_path / "cache")
+    assert told.value.filename == str(tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []

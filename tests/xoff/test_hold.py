@@ -36,11 +36,19 @@ def held(request: pytest.FixtureRequest, tmp_path: Path):
 
 
 @pytest.mark.skipif(not SHELL.exists(), reason="p4runtime-shell is not installed (make setup)")
-def test_the_shell_reads_a_fabric_that_is_held_and_ctrl_c_ends_it_with_its_summary(held) -> None:
+def test_the_shell_reads_a_fabric_that_is_held_and_ctrl_c_ends_it_with_its_summary(
+    held, tmp_path: Path
+) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "xoff.cli", "shell", "e1"],
         input=ROUTES, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+    (folder,) = tmp_path.glob("*-run")
+    told_so_far = subprocess.run(
+        [sys.executable, "-m", "xoff.cli", "report", "--json", str(folder)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert json.loads(told_so_far.stdout)["finished"], told_so_far.stderr
     # One route for each of the two hosts.
     assert told.stdout.count("table_id") == 2, told.stdout + told.stderr
     held.send_signal(signal.SIGINT)

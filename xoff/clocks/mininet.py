@@ -102,7 +102,7 @@ class MininetRun:
             )
             await control.collect()
             if context.experiment.hold:
-                await hold(display)
+                await hold(display, folder.path)
         folder.facts["wall_seconds"]["total"] = round(self.now() / 1e9, 3)
         folder.save()
 

@@ -220,7 +220,7 @@ class VirtualRun:
                 endpoint.sample(self.clock.now)
             if context.experiment.hold and not self.stopped:
                 stack.enter_context(shown_to_shell(context.plan, self.program, addresses))
-                await hold(display)
+                await hold(display, folder.path)
         folder.facts["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         folder.facts["wall_seconds"]["total"] = round(time.monotonic() - begun, 3)
         folder.facts["link_traversals"] = self.clock.traversals
