@@ -138,6 +138,8 @@ class Experiment:
             _in_key("stop_after", parse_time, self.stop_after)
         limit = parse_time(self.time_limit)
         parse_watchdog(self.watchdog)
+        if self.watchdog and not self.pfc:
+            raise XoffError("watchdog: without pfc nothing is paused that it could watch.")
         if self.controller != "builtin" and (self.watchdog or self.reroute):
             raise XoffError(
                 f"watchdog and reroute are the built-in controller's; this one is {self.controller}."

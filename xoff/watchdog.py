@@ -13,6 +13,8 @@ KEYS = ("detection_time", "restoration_time", "poll_interval", "action", "scope"
 DETECTION = "1ms"
 """Three times the longest pause at 100 Gb/s. SONiC's 200 ms are longer than most runs."""
 POLLS_PER_DETECTION = 4
+LEAST_POLL = "1us"
+"""Between two readings of every switch's counters; a run that reads more often gets nowhere."""
 
 
 def parse_watchdog(data: Mapping[str, Any], scale: float = 1.0) -> WatchdogOptions | None:
@@ -34,6 +36,9 @@ def parse_watchdog(data: Mapping[str, Any], scale: float = 1.0) -> WatchdogOptio
         poll = (
             parse_time(data["poll_interval"]) if "poll_interval" in data else detection // POLLS_PER_DETECTION
         )
+        if poll < parse_time(LEAST_POLL):
+            key = "poll_interval" if "poll_interval" in data else "detection_time / 4"
+            raise XoffError(f"{key} is at least {LEAST_POLL}")
         return WatchdogOptions(
             detection_ns=round(detection * scale),
             restoration_ns=round(restoration * scale),

@@ -174,6 +174,9 @@ def test_what_was_due_after_the_end_is_noted(tmp_path: Path) -> None:
         ({"watchdog": {"scope": "all"}}, "any, deadlock"),
         ({"watchdog": {"detection_time": "1ms", "poll_interval": "2ms"}}, "no longer than detection"),
         ({"watchdog": {"detection_time": "soon"}}, "watchdog: "),
+        ({"watchdog": {"detection_time": "1us"}}, "detection_time / 4 is at least 1us"),
+        ({"watchdog": {"detection_time": "9us", "poll_interval": "1ns"}}, "poll_interval is at least 1us"),
+        ({"watchdog": {"action": "drop"}, "pfc": False}, "nothing is paused"),
         ({"reroute": True, "controller": "none"}, "the built-in controller's"),
     ],
 )
