@@ -323,3 +323,13 @@ class Status:
 def p4info_of(name) -> p4i.P4Info:
     """The P4Info of programs/NAME.p4."""
     return config_of(name).p4info
+
+
+@contextmanager
+def programmed(served, program):
+    """A controller of a device that has just been given programs/PROGRAM.p4 anew."""
+    client = Client(served.address)
+    client.election_id = None
+    client.set_config(config_of(program))
+    yield client
+    client.close()

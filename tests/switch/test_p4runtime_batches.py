@@ -6,7 +6,7 @@ import time
 import grpc
 import pytest
 from finsy.proto import p4r, rpc_code
-from p4runtime_harness import Client, Served, config_of, data, exact, status, ternary
+from p4runtime_harness import config_of, data, exact, programmed, status, ternary
 
 ATOMIC, ROLLBACK = p4r.WriteRequest.DATAPLANE_ATOMIC, p4r.WriteRequest.ROLLBACK_ON_ERROR
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
@@ -16,19 +16,9 @@ FRAME = bytes([1, 0, 0, 0, 0, 0, 0, 0, 0, KEY])
 
 
 @pytest.fixture
-def served():
-    served = Served()
-    yield served
-    served.close()
-
-
-@pytest.fixture
 def client(served):
-    client = Client(served.address)
-    client.election_id = None
-    client.set_config(config_of("swap"))
-    yield client
-    client.close()
+    with programmed(served, "swap") as client:
+        yield client
 
 
 def update(kind, **entity):

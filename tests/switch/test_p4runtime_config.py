@@ -5,17 +5,10 @@ import json
 import grpc
 import pytest
 from finsy.proto import p4r
-from p4runtime_harness import Client, Served, config_of, exact, lpm, status
+from p4runtime_harness import Client, config_of, exact, lpm, status
 
 ACTION = p4r.SetForwardingPipelineConfigRequest
 MAC = 0x0A0000000001
-
-
-@pytest.fixture
-def served():
-    served = Served()
-    yield served
-    served.close()
 
 
 @pytest.fixture

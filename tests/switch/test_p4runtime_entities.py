@@ -4,13 +4,12 @@ import grpc
 import pytest
 from finsy.proto import p4r, rpc_code
 from p4runtime_harness import (
-    Client,
     Served,
-    config_of,
     data,
     exact,
     lpm,
     optional,
+    programmed,
     range_,
     status,
     ternary,
@@ -28,12 +27,8 @@ def served():
 
 @pytest.fixture
 def client(served):
-    """A controller of a device that has just been given the program anew."""
-    client = Client(served.address)
-    client.election_id = None
-    client.set_config(config_of("entities"))
-    yield client
-    client.close()
+    with programmed(served, "entities") as client:
+        yield client
 
 
 def frame(kind, *, dst=MAC, src=0x0B0000000002, fields=None, payload=b"payload!"):

@@ -2,25 +2,15 @@
 
 import pytest
 from finsy.proto import p4r, rpc_code
-from p4runtime_harness import Client, Served, config_of, exact, range_, status, ternary
+from p4runtime_harness import config_of, exact, programmed, range_, status, ternary
 
 ACTION = p4r.SetForwardingPipelineConfigRequest
 
 
 @pytest.fixture
-def served():
-    served = Served()
-    yield served
-    served.close()
-
-
-@pytest.fixture
 def client(served):
-    client = Client(served.address)
-    client.election_id = None
-    client.set_config(config_of("kinds"))
-    yield client
-    client.close()
+    with programmed(served, "kinds") as client:
+        yield client
 
 
 def ask(served, low=0, wide=0, tail=0):

@@ -2,25 +2,15 @@
 
 import pytest
 from finsy.proto import p4r, rpc_code
-from p4runtime_harness import Client, Served, config_of, data, lpm, status
+from p4runtime_harness import config_of, data, lpm, programmed, status
 
 FLOWS = 48
 
 
 @pytest.fixture
-def served():
-    served = Served()
-    yield served
-    served.close()
-
-
-@pytest.fixture
 def client(served):
-    client = Client(served.address)
-    client.election_id = None
-    client.set_config(config_of("entities"))
-    yield client
-    client.close()
+    with programmed(served, "entities") as client:
+        yield client
 
 
 def member(client, member_id, mark):

@@ -5,26 +5,16 @@ import time
 import grpc
 import pytest
 from finsy.proto import p4r, rpc_code
-from p4runtime_harness import DEVICE_ID, Client, Served, config_of, data, exact, status
+from p4runtime_harness import DEVICE_ID, data, exact, programmed, status
 
 PUNT, DIGEST, AGE = 0x1005, 0x1004, 0x1008
 
 
 @pytest.fixture
-def served():
-    served = Served()
-    yield served
-    served.close()
-
-
-@pytest.fixture
 def client(served):
-    client = Client(served.address)
-    client.election_id = None
-    client.set_config(config_of("entities"))
-    client.election_id = 1
-    yield client
-    client.close()
+    with programmed(served, "entities") as client:
+        client.election_id = 1
+        yield client
 
 
 def frame(kind, src=0x0B0000000002, payload=b"payload!"):
